@@ -84,13 +84,16 @@ extension Ledger {
     ///     An unknown id creates a customer.
     ///   - limitsClaims: Whether customers, by presenting a purchase, may change its owner only a few times a day; see
     ///     ``RecordResult/tooManyClaims``.
+    ///   - corrects: Whether the claim is a correction, as by ``move(_:to:_:at:)``: the claimant becomes the only owner
+    ///     of the presented purchases, whatever the claim policy.
     ///   - now: The time at which the documents arrived.
     /// - Returns: The result. Documents without purchases are not recorded, and count neither as new nor as known. A
     ///   document of the app's own purchase is recorded if a customer presents it.
     /// - Throws: ``LedgerStorageError``: `otherRoots` if the ledger would then have documents whose roots must not be
     ///   mixed, such as Apple's roots and a simulator's.
     public func record(
-        _ evidence: [Evidence], claimedBy claimant: String? = nil, limitsClaims: Bool = false, at now: Timestamp
+        _ evidence: [Evidence], claimedBy claimant: String? = nil, limitsClaims: Bool = false, corrects: Bool = false,
+        at now: Timestamp
     ) async throws -> RecordResult {
         onDocuments(evidence)
         let claimant = evidence.first.flatMap { first in claimant.map { CustomerID($0, of: first.scope.bundleId) } }
@@ -100,7 +103,7 @@ extension Ledger {
         let evidence = evidence.filter { !$0.isWithoutPurchases || claimant != nil && $0.provesAppPurchase }
         guard !evidence.isEmpty || claimant != nil else { return RecordResult() }
         let recording = Recording(
-            documents: evidence, claimant: claimant, limitsClaims: limitsClaims,
+            documents: evidence, claimant: claimant, limitsClaims: limitsClaims, corrects: corrects,
             unnoted: knownRoots.unnoted(in: evidence))
         let result = try await commit(recording.query(rules, at: now), at: now) { $0.record(recording) }
         if let noted = recording.unnoted?.anchors { knownRoots.insert(noted) }
@@ -164,6 +167,8 @@ extension Ledger {
         public var holdings: Holdings
         /// All transactions, chain by chain. In each chain, the earliest purchase is first.
         public var purchases: [TransactionStatement]
+        /// The access that each purchase gives by itself, by transaction id.
+        public var access: [String: Access]
         /// The purchase of the app itself. If there are several, the earliest, and of the same purchase in several
         /// documents that with an id. `nil` if none is known.
         public var app: TransactionStatement?
@@ -305,11 +310,14 @@ extension Ledger.CustomerAnswer {
         _ customer: CustomerRecord, _ records: [ChainRecord], in environment: Environment, _ catalogue: Catalogue,
         at now: Timestamp
     ) {
-        let histories = records.map { ($0.chain, $0.chain.history(catalogue, at: now)) }
+        let histories = records.map { ($0.chain, $0.chain.history(catalogue)) }
         let claimants = records.map { ($0.key.name, $0.claimants.count(at: now)) }
         ids = customer.ids
         holdings = Holdings(histories, customer.grants(in: environment), catalogue, at: now)
         purchases = histories.flatMap(\.1.purchases)
+        access = histories.reduce(into: [:]) { [holdings] access, chain in
+            access.merge(chain.1.access(holdings.subscriptions[chain.0.key.name], at: now)) { $0.isGiven ? $0 : $1 }
+        }
         app = TransactionStatement(earliestOf: histories.compactMap(\.1.app))
         transferred = zip(records, histories).reduce(into: []) { transferred, chain in
             transferred.formUnion(chain.0.transferred(of: chain.1.1.purchases))
@@ -364,11 +372,11 @@ extension Ledger {
         guard !ChainName.isAppPurchase(key.transactionId) else { return nil }
         guard !key.scope.environment.hasAppStore else { return try await newestChain(of: key) }
         let first = try await chain(ChainKey(key.transactionId, in: key.scope))
-        if let first, first.transactions[key.transactionId] != nil { return first }
+        if let first, first.counts(key.transactionId) { return first }
         return try await newestChain(of: key)
     }
 
-    /// The facts of the chain named by the newest document about a transaction.
+    /// The facts of the chain in which a transaction counts (``Chain/counts(_:)``).
     private func newestChain(of key: TransactionKey) async throws -> Chain? {
         let snapshot = try await storage.load(LedgerQuery([.transaction(key)]))
         return snapshot.transactions[key].flatMap { snapshot.chains[$0]?.chain }

@@ -77,6 +77,54 @@ import Testing
         }
     }
 
+    @Test(arguments: ClaimPolicy.allCases)
+    func `buyers of the same second share what a receipt proves, up to 16 of them`(policy: ClaimPolicy) async throws {
+        let (ledger, signed) = (Self.ledger(policy: policy), try SignedHistory())
+        for number in 1...18 {
+            let receipt = try await Self.receipt(signed) { $0.applicationVersion = "\(number)" }
+            let result = try await ledger.record([receipt], claimedBy: "buyer \(number)", at: Facts.day(1))
+            #expect(result.kept.isEmpty == (number <= 16) && result.tooManyOwners == result.kept)
+            #expect(result.claimants.values.max() ?? 1 == min(number, 16))
+        }
+        for number in 1...18 {
+            let names = try await Self.answer(ledger, "buyer \(number)").holdings.entitlements.map(\.name)
+            #expect(names == (number <= 16 ? ["pro"] : []), "buyer \(number)")
+        }
+    }
+
+    private static let ends: [(type: String, end: Double?, entitled: Double, until: Double?)] = [
+        ("ProductionVPP", 5, 4, 5), ("ProductionVPP", nil, 400, nil), ("Production", 5, 400, nil),
+    ]
+
+    @Test(arguments: ends) func `only a volume purchase ends, and its entitlement and its access say when`(
+        type: String, end: Double?, entitled: Double, until: Double?
+    ) async throws {
+        let (ledger, signed) = (Self.ledger(), try SignedHistory())
+        let receipt = try await Self.receipt(signed) {
+            $0.receiptType = Open(rawValue: type)
+            $0.expirationDate = end.map(TestStore.day)
+        }
+        _ = try await ledger.record([receipt], claimedBy: "anna", at: Facts.day(1))
+        func answer(_ day: Double) async throws -> Ledger.CustomerAnswer {
+            try #require(try await ledger.customer("anna", in: Facts.scope, at: Facts.day(day)))
+        }
+        let before = try await answer(entitled)
+        let app = try #require(before.app)
+        #expect(before.holdings.entitlements.map(\.until) == [until.map(TestStore.day)])
+        #expect(before.holdings.nextChange == until.map(TestStore.day))
+        let access = try #require(before.access[app.transactionId])
+        #expect(access.isGiven && access.until == until.map(TestStore.day))
+        guard let until else { return }
+        let after = try await answer(until)
+        #expect(after.holdings.entitlements == [])
+        #expect(after.access[app.transactionId]?.isGiven == false)
+        #expect(after.access[app.transactionId]?.until == TestStore.day(until))
+        _ = try await ledger.publishDueChanges(at: Facts.day(until))
+        let last = try #require(try await ledger.events().events.last)
+        #expect(last.kind == .accessEnded && last.content?.after?.hasAccess == false)
+        #expect(last.content?.after?.status == .expired)
+    }
+
     @Test func `the event of the purchase names no product and no transaction`() async throws {
         let (ledger, signed) = (Self.ledger(), try SignedHistory())
         let evidence = try await Self.evidence(TestStore.appTransaction(), signed)

@@ -19,11 +19,12 @@ import Testing
         (
             EventContent(
                 effectiveAt: time, transactionId: "2", productId: "month", detail: "a \"\\ \u{0}\u{1}0é",
-                before: ChainState(status: .expired), after: state),
+                before: ChainState(status: .expired, hasAccess: false, until: Timestamp(milliseconds: 6)),
+                after: state),
             #"""
             {"effectiveAt":1750000000000,"transactionId":"2","productId":"month","detail":"a \"\\ \u0000\u00010é",\#
-            "before":{"status":"expired","productId":null,"until":null,"willRenew":null},\#
-            "after":{"status":"active","productId":"month","until":7,"willRenew":false,"commitmentWillRenew":true}}
+            "before":{"status":"expired","productId":null,"hasAccess":false,"until":6,"willRenew":null},\#
+            "after":{"status":"active","productId":"month","hasAccess":true,"until":7,"willRenew":false,"commitmentWillRenew":true}}
             """#
         ),
     ]
@@ -39,7 +40,8 @@ import Testing
     }
 
     @Test func `members and words of a newer version are passed over`() throws {
-        let body = #"{"gift":[1.50],"after":{"since":4,"status":"paused"},"before":null,"effectiveAt":7,"gift":2}"#
+        let body =
+            #"{"gift":[1.50],"after":{"since":4,"status":"paused","hasAccess":true},"before":null,"effectiveAt":7,"gift":2}"#
         let content = try EventContent(reading: Array(body.utf8))
         #expect(content.effectiveAt == Timestamp(milliseconds: 7) && content.after?.status.rawValue == "paused")
     }

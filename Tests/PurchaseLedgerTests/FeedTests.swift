@@ -137,7 +137,8 @@ extension ChainState {
     fileprivate init(answering chain: Chain, _ catalogue: Catalogue, at now: Timestamp) {
         if let state = chain.subscription(catalogue, at: now) {
             self.init(
-                status: state.status, productId: state.governing.productId, until: state.accessUntil,
+                status: state.status, productId: state.governing.productId, hasAccess: state.hasAccess,
+                until: state.accessUntil,
                 willRenew: state.willRenew, commitmentWillRenew: state.commitmentWillRenew)
             return
         }
@@ -145,8 +146,10 @@ extension ChainState {
         let standing = Set(chain.purchases.lazy.filter { $0.revocation == nil && !isRefused }.map(\.type))
         let entitlements = Holdings([chain], catalogue: catalogue, at: now).entitlements
         let isActive = !entitlements.isEmpty || standing.contains(Open(.consumable))
+        let ends = chain.access(catalogue, at: now).values.filter { $0.isGiven == isActive }.map(\.until)
         self.init(
             status: isActive ? .active : standing.contains(Open(.nonRenewingSubscription)) ? .expired : .revoked,
-            productId: chain.purchases.last?.productId, until: entitlements.first?.until)
+            productId: chain.purchases.last?.productId, hasAccess: isActive,
+            until: ends.contains(nil) ? nil : ends.compactMap(\.self).max())
     }
 }

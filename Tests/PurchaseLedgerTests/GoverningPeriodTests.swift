@@ -208,7 +208,11 @@ import Testing
         periods: [(id: Int, from: Double, until: Double)], day: Double, id: String, status: SubscriptionState.Status
     ) {
         let chain = Facts.chain(
-            periods.map { Facts.transaction("\($0.id)", from: $0.from, until: $0.until) })
+            periods.map { period in
+                Facts.transaction("\(period.id)", from: period.from, until: period.until) {
+                    $0.transactionReason = Open(.renewal)
+                }
+            })
         let state = chain.subscription(Catalogue(), at: Facts.day(day))
         #expect(state?.governing.transactionId == id && state?.status == status)
         let catalogue = Catalogue(products: ["month": .init(entitlements: ["pro"])], staleLeeway: .zero)
@@ -257,13 +261,18 @@ import Testing
         let signed = try SignedReceipt(decoding: TestData.receipt("receipts/sandbox-2020-sha1-187-purchases.b64"))
         let receipt = try AppReceipt(decoding: signed.payload)
         var chain = Chain(ChainKey("1000000603177571", in: Facts.scope))
+        let now = try #require(Timestamp(iso8601: "2019-12-26T\(time)Z"))
+        // Only what was known then: purchases that were made, and renewals that were charged up to a minute ahead.
+        let ends = Set(receipt.inAppPurchases.compactMap(\.expiresDate))
         for purchase in receipt.modern().value.transactions {
+            let date = try #require(purchase.purchaseDate)
+            guard date <= now || ends.contains(date) && date < now.advanced(by: .seconds(60)) else { continue }
             let provenance = Provenance(
                 signedDate: try #require(receipt.receiptCreationDate), digest: Facts.digest(""))
             chain.merge(
                 try #require(TransactionStatement(purchase, source: .receipt, provenance: provenance, in: .production)))
         }
-        let state = chain.subscription(Catalogue(), at: try #require(Timestamp(iso8601: "2019-12-26T\(time)Z")))
+        let state = chain.subscription(Catalogue(), at: now)
         #expect(state?.governing.productId == "com.nutcallalert.inapp.\(product)")
         #expect(state?.governing.expiresDate == Timestamp(iso8601: "2019-12-26T\(end)Z"))
         #expect(state?.status == .active)

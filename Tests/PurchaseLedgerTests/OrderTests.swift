@@ -68,6 +68,13 @@ import Testing
                 let found = Self.fold(repeated.shuffled(using: &random))
                 #expect(found == expected, "seed \(seed)")
                 let now = Facts.day(Double.random(in: 0...40, using: &random))
+                // After all documents were signed, and all purchases have begun.
+                let later = Facts.day(Double.random(in: 25...70, using: &random))
+                let state = found.subscription(Self.catalogue, at: later)
+                let told = [state?.access].compactMap(\.self) + found.access(Self.catalogue, at: later).values
+                for access in told {
+                    #expect(access.isGiven == (access.until.map { later < $0 } ?? true), "seed \(seed): \(access)")
+                }
                 #expect(
                     found.subscription(Catalogue(), at: now) == expected.subscription(Catalogue(), at: now),
                     "seed \(seed)")

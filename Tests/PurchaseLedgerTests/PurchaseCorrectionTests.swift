@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreSimulator
 import PurchaseLedger
+import TestData
 import Testing
 
 /// Tests the corrections of purchases by a backend: owners are set whatever the policy, and purchases are denied.
@@ -37,26 +39,69 @@ import Testing
         #expect(try await shop.owners() == ["bert"])
     }
 
-    /// For each policy, the owners after bert was made the owner and anna presents the purchase again.
-    private static let claims: [(ClaimPolicy, owners: [String])] = [
-        (.accountTokenWins, ["anna"]), (.transfer, ["anna"]), (.transferIfInactive, ["bert"]), (.keep, ["bert"]),
-        (.share, ["bert", "anna"]),
-    ]
-
-    @Test(arguments: claims)
-    func `after a correction a claim counts as the policy says, and the corrected owner is the first customer`(
-        policy: ClaimPolicy, owners: [String]
-    ) async throws {
+    @Test(arguments: ClaimPolicy.allCases)
+    func `an owner set by a correction yields to corrections alone`(policy: ClaimPolicy) async throws {
         let shop = try Shop(policy)
-        let document = try await shop.month()
+        let document = try await shop.month(Self.token)
         try await shop.claim("anna", document)
         _ = try await shop.ledger.move(Self.transaction(), to: ["bert"], Self.correction(), at: Facts.day(1))
-        for number in 0..<20 {
-            try await shop.claim("anna", document, limits: true)
-            if number == 0 { #expect(try await shop.owners() == owners) }
-            #expect(try await shop.claim("bert", document, limits: true))
+        for limits in [true, false] {
+            for claimant in ["anna", Self.token, "cora"] {
+                #expect(try await !shop.claim(claimant, document, limits: limits))
+            }
+            #expect(try await shop.claim("bert", document, limits: limits))
         }
-        #expect(try await shop.owners() == (owners == ["anna"] ? ["bert"] : owners))
+        #expect(try await shop.owners() == ["bert"])
+        // A claim of a backend that says that it corrects.
+        for claimant in ["cora", "cora", "anna"] {
+            let result = try await shop.ledger.record(
+                [document], claimedBy: claimant, corrects: true, at: Facts.day(2))
+            #expect(result.kept == [])
+            #expect(try await shop.owners() == [claimant])
+        }
+        #expect(try await !shop.claim("cora", document))
+    }
+
+    /// Claims, documents with other tokens, corrections, and migrations to a new original transaction id.
+    @Test(arguments: ClaimPolicy.allCases, Seeds.first(Seeds.isOptimised ? 40 : 8))
+    func `no purchase returns to whom a correction took it from`(policy: ClaimPolicy, seed: UInt64) async throws {
+        var random = SeededRandom(seed: seed)
+        let shop = try Shop(policy)
+        let customers = ["anna", "bert", "cora", Self.token]
+        // The owners, since a correction has set them.
+        var corrected: Set<String>?
+        for step in 0..<30 {
+            let day = 1 + Double(step) / 100
+            let customer = try #require(customers.randomElement(using: &random))
+            let token = [nil, Self.token].randomElement(using: &random) ?? nil
+            let document = try await shop.signed.evidence(
+                transaction: shop.signed.transaction(
+                    ["1", "2"].randomElement(using: &random) ?? "1",
+                    original: ["1", "1", "1", "9"].randomElement(using: &random) ?? "1", signed: day
+                ) {
+                    $0.appAccountToken = token
+                    $0.previousOriginalTransactionId = $0.originalTransactionId == "9" ? "1" : nil
+                })
+            switch Int.random(in: 0..<8, using: &random) {
+            case 0:
+                let owners = Set([customer, try #require(customers.randomElement(using: &random))])
+                let moved = try await shop.ledger.move(
+                    Self.transaction(), to: owners.sorted(), Self.correction(), at: Facts.day(day))
+                if moved != nil { corrected = owners }
+            case 1:
+                _ = try await shop.ledger.record([document], claimedBy: customer, corrects: true, at: Facts.day(day))
+                corrected = [customer]
+            case 2, 3: try await shop.notify(document)
+            default: _ = try await shop.claim(customer, document, limits: .random(using: &random))
+            }
+            guard let corrected else { continue }
+            var found: Set<String> = []
+            for customer in customers {
+                let holdings = try await shop.ledger.holdings(of: customer, in: Facts.scope, at: Facts.day(day))
+                if holdings?.subscriptions.isEmpty == false { found.insert(customer) }
+            }
+            #expect(found == corrected, "seed \(seed), step \(step)")
+        }
     }
 
     @Test func `the events of a correction have who corrected and why, and tell who owns the purchase`() async throws {

@@ -79,6 +79,14 @@ extension RuleBookCrowd {
         var grantId: String?
         var mergedCustomer: String?
         var entitlementsAfter: [Given]?
+        var transactionId: String?
+        var before: State?
+        var after: State?
+
+        struct State: Encodable {
+            var hasAccess: Bool
+            var until: Timestamp?
+        }
     }
 
     /// An answer about a customer, with the purchase of the app.
@@ -276,7 +284,7 @@ extension RuleBookCrowd {
 
 extension RuleBookCrowd.CustomerAnswer {
     fileprivate init(_ answer: Ledger.CustomerAnswer) {
-        holdings = RuleBookCustomer.Answer(answer.holdings)
+        holdings = RuleBookCustomer.Answer(answer)
         app = answer.app.map {
             App(
                 id: $0.appTransactionId, version: $0.originalApplicationVersion,
@@ -298,5 +306,8 @@ extension RuleBookCrowd.Event {
                 name: $0.name, environment: $0.environment.rawValue, until: $0.until,
                 subscriptionGroup: $0.subscriptionGroup, level: $0.level)
         }
+        transactionId = content?.transactionId
+        before = content?.before.map { State(hasAccess: $0.hasAccess, until: $0.until) }
+        after = content?.after.map { State(hasAccess: $0.hasAccess, until: $0.until) }
     }
 }

@@ -29,7 +29,21 @@ struct RuleBookCustomer: Decodable {
         var renewal: JWSRenewalInfoDecodedPayload?
         var purchases: [Purchase]?
         /// An app transaction, or what a receipt says about the purchase of the app.
-        var app: AppTransaction?
+        var app: App?
+    }
+
+    /// An app transaction, with the end of a volume purchase, which only a receipt has.
+    struct App: Decodable {
+        var transaction: AppTransaction
+        var expirationDate: Timestamp?
+
+        init(from decoder: any Decoder) throws {
+            transaction = try AppTransaction(from: decoder)
+            expirationDate = try decoder.container(keyedBy: CodingKeys.self)
+                .decodeIfPresent(Timestamp.self, forKey: .expirationDate)
+        }
+
+        private enum CodingKeys: CodingKey { case expirationDate }
     }
 
     /// A purchase in an app receipt.
@@ -89,9 +103,17 @@ extension RuleBookCustomer {
             var status: String
             var transactionId: String
             var productId: String
+            var hasAccess: Bool
             var until: Timestamp?
             var willRenew: Bool?
             var next: String?
+        }
+
+        /// A purchase that is neither a subscription nor used up.
+        struct Purchase: Encodable {
+            var transactionId: String
+            var hasAccess: Bool
+            var until: Timestamp?
         }
 
         struct Entitlement: Encodable {
@@ -113,6 +135,9 @@ extension RuleBookCustomer {
         var subscriptions: [String: Subscription] = [:]
         var entitlements: [Entitlement] = []
         var consumables: [Consumable] = []
+        var purchases: [Purchase] = []
+        /// The transactions whose refund was told in an event.
+        var refundsTold: [String] = []
         var refused: Set<String> = []
         var nextChange: Timestamp?
     }
@@ -132,8 +157,11 @@ extension RuleBookCustomer {
                 if let index = step.deliver, let at = step.at {
                     _ = try await ledger.record(evidence[index], claimedBy: "customer", at: at)
                 } else if let now = step.ask {
-                    let holdings = try await ledger.holdings(of: "customer", in: Facts.scope, at: now)
-                    planAnswers.append(holdings.map(Answer.init) ?? Answer())
+                    let found = try await ledger.customer("customer", in: Facts.scope, at: now)
+                    var answer = found.map(Answer.init) ?? Answer()
+                    let events = try await ledger.events(of: Facts.scope.bundleId, limit: 10_000).events
+                    answer.refundsTold = events.filter { $0.kind == .refunded }.compactMap(\.content?.transactionId)
+                    planAnswers.append(answer)
                 }
             }
             answers.append(planAnswers)
@@ -143,11 +171,22 @@ extension RuleBookCustomer {
 }
 
 extension RuleBookCustomer.Answer {
-    init(_ holdings: Holdings) {
+    init(_ answer: Ledger.CustomerAnswer) {
+        let holdings = answer.holdings
+        // All transactions of a non-consumable are one purchase.
+        var nonConsumables: Set<String> = []
+        purchases = answer.purchases.compactMap { purchase in
+            guard let access = answer.access[purchase.transactionId], !purchase.isSubscription,
+                purchase.type != .consumable,
+                purchase.type == .nonRenewingSubscription || nonConsumables.insert(purchase.chainName).inserted
+            else { return nil }
+            return Purchase(transactionId: purchase.transactionId, hasAccess: access.isGiven, until: access.until)
+        }
         subscriptions = holdings.subscriptions.mapValues {
             Subscription(
                 status: $0.status.rawValue, transactionId: $0.governing.transactionId,
-                productId: $0.governing.productId, until: $0.accessUntil, willRenew: $0.willRenew,
+                productId: $0.governing.productId, hasAccess: $0.hasAccess, until: $0.accessUntil,
+                willRenew: $0.willRenew,
                 next: $0.nextProductId)
         }
         entitlements = holdings.entitlements.map {
@@ -223,13 +262,14 @@ extension RuleBookCustomer.Document {
             var receipt = TestStore.receipt(try #require(purchases).map(InAppPurchase.init))
             receipt.receiptCreationDate = signedDate
             if let app {
-                receipt.receiptType = app.receiptType.map { Open(rawValue: $0.rawValue) }
-                receipt.originalPurchaseDate = app.originalPurchaseDate
-                receipt.originalApplicationVersion = app.originalApplicationVersion
+                receipt.receiptType = app.transaction.receiptType.map { Open(rawValue: $0.rawValue) }
+                receipt.originalPurchaseDate = app.transaction.originalPurchaseDate
+                receipt.originalApplicationVersion = app.transaction.originalApplicationVersion
+                receipt.expirationDate = app.expirationDate
             }
             return [try await history.verifier.evidence(receipt: history.sign(receipt), at: Facts.day(0))]
         case .appTransaction:
-            let token = try history.sign(#require(app))
+            let token = try history.sign(#require(app).transaction)
             return [try await history.verifier.evidence(appTransaction: token, at: Facts.day(0))]
         }
     }
@@ -245,7 +285,7 @@ extension RuleBookCustomer.Document {
         return Evidence(
             .notification, try Evidence.document(payload), Facts.scope, signedDate, parts: parts,
             notification: notification
-        ) { _ in (parts.flatMap(\.statements), parts.flatMap(\.renewals)) }
+        ) { _ in (parts.flatMap(\.statements), parts.flatMap(\.renewals).map { $0.completed(by: payload) }) }
     }
 
     private func unsignedReceipt() throws -> Evidence {

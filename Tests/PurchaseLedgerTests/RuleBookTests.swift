@@ -30,7 +30,7 @@ import Testing
     @Test(.enabled(if: Python.isThere, Python.whyNot))
     func `the ledger's answers are those of the rule book`() async throws {
         let history = try SignedHistory()
-        try await Self.compare(["--customers", Self.isSoak ? "2000" : Seeds.isOptimised ? "100" : "30"]) { line in
+        try await Self.compare(["--customers", Self.isSoak ? "2000" : Seeds.isOptimised ? "140" : "30"]) { line in
             let customer = try JSONDecoder().decode(RuleBookCustomer.self, from: line)
             return try await customer.answers(signing: customer.customer < 20 ? history : nil)
         }

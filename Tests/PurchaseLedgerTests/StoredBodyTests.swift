@@ -46,7 +46,7 @@ import Testing
         content.entitlementsBefore = GivenEntitlements([pro])
         content.entitlementsAfter = GivenEntitlements([pro])
         let stored = StoredBody.packed(content.body)
-        #expect(content.body.count == 727)
+        #expect(content.body.count == 761)
         #expect(stored.count == 217)
         #expect(StoredBody.unpacked(stored) == content.body)
     }

@@ -35,7 +35,8 @@ import Testing
         """
     private static let subscription = """
         {"originalTransactionId":"1","environment":"Production","status":"active","statusCode":1,"productId":"month",\
-        "transactionId":"1","expiresDate":\(end),"accessUntil":\(end),"nextChange":\(end),"willRenew":null}
+        "transactionId":"1","expiresDate":\(end),"hasAccess":true,"accessUntil":\(end),"nextChange":\(end),\
+        "willRenew":null}
         """
 
     private static func purchase(evidence: String?) -> String {
@@ -44,8 +45,8 @@ import Testing
         }
         return """
             {"transactionId":"1","originalTransactionId":"1","environment":"Production","productId":"month",\
-            "type":"Auto-Renewable Subscription","purchaseDate":\(start),"expiresDate":\(end),"quantity":1,\
-            "isUpgraded":false,"revocationDate":null\(evidence ?? "")}
+            "type":"Auto-Renewable Subscription","purchaseDate":\(start),"expiresDate":\(end),"hasAccess":true,\
+            "accessUntil":\(end),"quantity":1,"isUpgraded":false,"revocationDate":null\(evidence ?? "")}
             """
     }
 
@@ -139,12 +140,43 @@ import Testing
         #expect(
             try await Self.text(world, .get, "/v1/transactions/2") == """
                 {"transactionId":"2","originalTransactionId":"2","environment":"Production","productId":"coins",\
-                "type":"Consumable","purchaseDate":\(Self.start),"expiresDate":null,"quantity":3,"isUpgraded":false,\
+                "type":"Consumable","purchaseDate":\(Self.start),"expiresDate":null,"hasAccess":false,\
+                "accessUntil":\(Self.start),"quantity":3,"isUpgraded":false,\
                 "revocationDate":\(Self.start),"revocationReason":1,"revocationType":"REFUND_FULL",\
                 "revokedQuantity":3,"inAppOwnershipType":"FAMILY_SHARED","webOrderLineItemId":"9",\
                 "evidence":{"id":"\(Self.name(token))","kind":"signedTransaction","signedDate":\(Self.start)},\
                 "customers":["anna"]}
                 """)
+    }
+
+    @Test func `a claim of a backend corrects the owner if it says so, and one of an app never does`() async throws {
+        let world = try await World()
+        let token = try world.transaction()
+        func claim(
+            _ customer: String, _ rest: String = "", key: APIKey.Role = .server
+        ) async throws -> (HTTPResponse.Status, JSONValue) {
+            try await world.send(
+                .post, "/v1/customers/\(customer)/purchases", #"{"document":"\#(token)"\#(rest)}"#, key: key)
+        }
+        func owners() async throws -> [String] {
+            let answer = try await world.send(.get, "/v1/transactions/1").1
+            return (answer["customers"]?.array ?? []).compactMap(\.string)
+        }
+        #expect(try await claim("anna").0 == .ok)
+        for (rest, key) in [
+            (#","correct":true"#, .client), (#","correct":"yes""#, .server), (#","correct":1"#, .server),
+        ] as [(String, APIKey.Role)] {
+            let (status, answer) = try await claim("bert", rest, key: key)
+            #expect(status == .badRequest && answer["error"]?["code"]?.string == "invalidRequest", "\(rest)")
+        }
+        #expect(try await owners() == ["anna"])
+        #expect(try await claim("bert", #","correct":true"#).0 == .ok)
+        #expect(try await owners() == ["bert"])
+        for key in [APIKey.Role.client, .server] {
+            #expect(try await claim("anna", key: key).1["keptByOthers"]?.array?.count == 1)
+        }
+        #expect(try await claim("anna", #","correct":true"#).0 == .ok)
+        #expect(try await owners() == ["anna"])
     }
 
     @Test func `the JSON of a subscription, before and after its renewal info is known`() async throws {
@@ -297,7 +329,7 @@ import Testing
                 {"items":[{"id":"1.com.example","kind":"subscription.started",\(recorded),\(scope),\
                 "originalTransactionId":"1",\(effective),"transactionId":"1","productId":"month",\
                 "type":"Auto-Renewable Subscription","quantity":1,"before":null,\
-                "after":{"status":"active","productId":"month","until":\(Self.end),"willRenew":null},\
+                "after":{"status":"active","productId":"month","hasAccess":true,"until":\(Self.end),"willRenew":null},\
                 "entitlementsBefore":[],"entitlementsAfter":[{"name":"pro","reason":"subscription",\
                 "environment":"Production","until":\(Self.end)}]},\
                 {"id":"2.com.example","kind":"notification.received",\(recorded),\(scope),\(effective),"detail":"TEST",\

@@ -49,7 +49,7 @@ import Testing
         #expect(
             app?.compactText == """
                 {"appTransactionId":"700","environment":"Production","originalApplicationVersion":"41",\
-                "originalPurchaseDate":1691360000000,"originalPlatform":"iOS","receiptType":"Production"}
+                "originalPurchaseDate":1691360000000,"hasAccess":true,"accessUntil":null,"originalPlatform":"iOS","receiptType":"Production"}
                 """)
         #expect(answer["customer"]?["purchases"]?.array == [] && answer["customer"]?["unknownProducts"]?.array == [])
         #expect(

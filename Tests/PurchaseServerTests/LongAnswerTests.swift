@@ -56,6 +56,7 @@ import Testing
             let receipt = try world.store.sign(TestStore.receipt([purchase]))
             let body = #"{"receipt-data":"\#(Base64.encode(receipt))"}"#
             let answer = try await world.send(.post, "/verifyReceipt", body, key: nil).1
+            let present = try #require(try await world.ledger.chain(key))
             for row in answer["latest_receipt_info"]?.array ?? [] {
                 guard let payload = payloads.first(where: { $0.transactionId == row["transaction_id"]?.string }) else {
                     continue
@@ -69,7 +70,7 @@ import Testing
                 #expect(date.map { $0 / 1000 } == original.first.map { $0.milliseconds / 1000 })
                 document.originalPurchaseDate = date.map { Timestamp(milliseconds: $0) }
                 // A receipt that is newer than the document may say other dates.
-                let current = payload.transactionId.flatMap { chain.transactions[$0] }.flatMap(chain.current)
+                let current = payload.transactionId.flatMap { present.transactions[$0] }.flatMap(present.current)
                 document.expiresDate = current?.expiresDate
                 if current?.isUpgraded == false { document.cancellationDate = current?.revocation?.date }
                 if document.cancellationDate == nil { document.cancellationReason = nil }

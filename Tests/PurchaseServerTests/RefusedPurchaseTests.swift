@@ -33,7 +33,7 @@ import Testing
         #expect(customer["entitlements"]?.array == [])
         let subscription = try #require(customer["subscriptions"]?.array?.first)
         #expect(subscription["status"]?.string == "revoked" && subscription["statusCode"]?.integer == 5)
-        #expect(subscription["accessUntil"] == .null && subscription["refused"] == .bool(true))
+        #expect(subscription["hasAccess"] == .bool(false) && subscription["refused"] == .bool(true))
         let purchases = customer["purchases"]?.array ?? []
         #expect(purchases.map { $0["refused"] == .bool(true) } == [true, true, true, false])
         #expect(purchases.last?["refused"] == nil)

@@ -174,9 +174,9 @@ import Testing
         for expected in [
             /The customer anna of com\.example\n/, /environments that count  Production\n/,
             /\n  pro +2297-\S+ +subscription +month +Production\n/,
-            /\n  1 +stale +month +no access +\S+ +Production\n/,
-            /\n  4 +active +month +2297-\S+ +\S+ +Production\n/,
-            /\n  5 +revoked +month +no access +\S+ +Sandbox\n/,
+            /\n  1 +stale +month +no +2024-\S+ +\S+ +Production\n/,
+            /\n  4 +active +month +yes +2297-\S+ +\S+ +Production\n/,
+            /\n  5 +revoked +month +no +2023-\S+ +\S+ +Sandbox\n/,
             /\n  2 +month +2023-12-14\S+ +2024-01-13\S+ +over +Production\n/,
             /\n  3 +pass +2023-11-19\S+ +bought +Production\n/,
             /\n  5 +month +2023-11-16\S+ +2023-12-16\S+ +revoked 2023-11-17\S+ +Sandbox\n/,

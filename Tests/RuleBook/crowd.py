@@ -39,7 +39,9 @@ sandbox, grant made, grant known, grant otherGrant, grant endIsPast, grant with 
 ended by hand, grant ended in time, grant ended by a clock ahead, grant of a merged customer, move, move to several,
 move of the app, deny, deny of the app, deny again, allow, alias, merge, unlink, unlink of a token, unmerge, unmerge
 with purchases, unmerge of a merge further down, clock ahead, clock behind, around the end of a grant, rebuild,
-rebuild without facts, rebuild of a denied purchase, copy, refused by the configuration, asked of the past
+rebuild without facts, rebuild of a denied purchase, copy, refused by the configuration, asked of the past, signed
+without its account token, transaction under two original ids, app shared by several, app shared by too many, app of a
+volume purchase, clock seconds behind, clock a day ahead
 """
 
 
@@ -49,11 +51,16 @@ class Crowd:
     def __init__(self, seed: int, number: int):
         self.rng = random.Random(f"{seed}/crowd {number}")
         self.coverage: Counter[str] = Counter()
-        self.accounts = [Customer(seed, 1_000_000 + number * 10 + place) for place in range(self.rng.choice([2, 3]))]
+        self.accounts = [
+            Customer(seed, 1_000_000 + number * 10 + place, is_in_crowd=True)
+            for place in range(self.rng.choice([2, 3]))
+        ]  # fmt: skip
         self.documents: list[Words] = []
         self.instants: set[int] = set()
         # To whom the documents of an Apple Account belong, if nobody copies them.
         self.homes: list[str] = []
+        # Original ids of which a purchase has two, and the ids of its transactions.
+        self.named_twice: set[str] = set()
         for account in self.accounts:
             account.live()
             self.take_documents(account)
@@ -81,23 +88,36 @@ class Crowd:
         """The App Store's documents about an Apple Account, with the tokens that the app set when it sold, and
         documents about the purchase of the app."""
         home = self.rng.choice(NAMES)
-        tokens = {line.original: self.rng.choice(TOKENS) for line in account.lines if self.chance(0.5)}
-        app = self.draw_app(account.number)
+        tokens: dict[str, str] = {}
+        for line in account.lines:
+            names = {line.original, line.other} - {None}
+            if self.chance(0.5):
+                tokens |= dict.fromkeys(names, self.rng.choice(TOKENS))
+            if line.other:
+                self.named_twice |= names | {name.id for purchase in line.purchases for name in purchase.names}
+        app, volume = self.draw_app(account.number), self.draw_volume()
         documents = [document for document in account.documents if document["signedDate"] < LAST_DAY]  # type: ignore
+        loses = {name: self.draw_loss(documents) for name in sorted(tokens)}
         for document in documents:
             rows = [*document.get("transactions", []), document.get("transaction")]  # type: ignore[misc]
             for words in filter(None, rows):
-                if words["originalTransactionId"] in tokens:
-                    words["appAccountToken"] = tokens[words["originalTransactionId"]]
+                name = words["originalTransactionId"]
+                if name in tokens and loses[name](words):
+                    self.happens("signed without its account token")
+                elif name in tokens:
+                    words["appAccountToken"] = tokens[name]
+                    if document.get("renewal") and self.chance(0.5):
+                        document["renewal"]["appAccountToken"] = tokens[name]  # type: ignore[index]
             if document["kind"] == "receipt":
-                document["app"] = self.in_receipt(app)
+                document["app"] = self.in_receipt(app) | volume
         first = min([document["signedDate"] for document in documents] or [GENESIS])  # type: ignore[type-var]
-        for _ in range(self.rng.choice([0, 1, 2])):
+        # QUESTION: does an app transaction without an id say that the volume purchase of the same second has no end?
+        for _ in range(self.rng.choice([0, 1, 2] if not volume or "appTransactionId" in app else [0])):
             signed = first + self.rng.randrange(100 * DAY) // SECOND * SECOND + 950
             documents.append(self.app_transaction(app, signed))
         if self.chance(0.3):
             signed = first + self.rng.randrange(100 * DAY) // SECOND * SECOND + 950
-            documents.append(self.receipt_of_app(app, signed))
+            documents.append(self.receipt_of_app(app, signed, volume))
         if self.chance(0.3):
             sandbox = {
                 "appTransactionId": f"71{account.number}", "receiptType": "Sandbox", "originalPlatform": "iOS",
@@ -106,7 +126,22 @@ class Crowd:
             documents.append(self.app_transaction(sandbox, first + self.rng.randrange(100 * DAY)))
         self.documents += documents
         self.homes += [home] * len(documents)
-        self.instants |= {instant for instant in account.instants if instant < LAST_DAY + 100 * DAY}
+        instants = account.instants | ({int(str(volume["expirationDate"]))} if volume else set())
+        self.instants |= {instant for instant in instants if instant < LAST_DAY + 100 * DAY}
+
+    def draw_loss(self, documents: list[Words]) -> Callable[[Words], bool]:
+        """Which signatures of a purchase lack its account token: none, all from some day on, or some."""
+        dates = [int(str(document["signedDate"])) for document in documents]
+        last = self.rng.choice([0, self.rng.choice(dates)]) if dates else 0
+        return self.rng.choice([
+            lambda words: False, lambda words: words["signedDate"] > last > 0, lambda words: self.chance(0.3)])
+
+    def draw_volume(self) -> Words:
+        """What the receipts of a volume purchase say, and app transactions do not."""
+        if self.chance(0.75):
+            return {}
+        expires = GENESIS + self.rng.randrange(LAST_DAY - GENESIS) // SECOND * SECOND
+        return {"receiptType": "ProductionVPP", "expirationDate": expires}
 
     def draw_app(self, number: int) -> Words:
         """Since 2025 the documents have an id and the platform."""
@@ -115,7 +150,7 @@ class Crowd:
             "receiptType": "Production", "originalPurchaseDate": bought,
             "originalApplicationVersion": self.rng.choice(VERSIONS),
         }  # fmt: skip
-        if self.chance(0.7):
+        if self.chance(0.6):
             platform = self.rng.choice(["iOS", "iOS", "macOS", "visionOS"])
             app |= {"appTransactionId": f"70{number}", "originalPlatform": platform}
         return app
@@ -128,14 +163,14 @@ class Crowd:
         words = {"bundleId": BUNDLE, "receiptCreationDate": signed, **app}
         return {"kind": "appTransaction", "signedDate": signed, "app": words}
 
-    def receipt_of_app(self, app: Words, signed: int) -> Words:
+    def receipt_of_app(self, app: Words, signed: int, volume: Words) -> Words:
         created = signed // SECOND * SECOND
-        return {"kind": "receipt", "signedDate": created, "purchases": [], "app": self.in_receipt(app)}
+        return {"kind": "receipt", "signedDate": created, "purchases": [], "app": self.in_receipt(app) | volume}
 
     def draw_catalogue(self) -> Words:
         ids = [
             words[name] for document in self.documents for words in [document.get("transaction")] if words
-            for name in ("transactionId", "originalTransactionId")
+            for name in ("transactionId", "originalTransactionId") if words[name] not in self.named_twice
         ]  # type: ignore[index]  # fmt: skip
         apps = [
             f"app:{document['app']['appTransactionId']}" for document in self.documents
@@ -169,10 +204,23 @@ class Crowd:
         def arrive(now: int) -> None:
             is_notified = self.documents[index]["kind"] == "notification"
             nobody = is_notified or self.chance(0.2)
+            nobody = nobody or self.is_about_elsewhere(index)
             claimant = None if nobody else self.homes[index] if self.chance(0.75) else self.draw_name()
             self.record([index], claimant, now)
 
         return arrive
+
+    def is_about_elsewhere(self, index: int) -> bool:
+        """QUESTION: what does a claim with an old document move, if its transaction counts in another chain since?"""
+        document = self.documents[index]
+        for words in Customers.rows(document):
+            known = self.book.facts.transactions.get(words["transactionId"])
+            newest = known.statement if known else None
+            if newest and newest.original != words["originalTransactionId"]:
+                if newest.signed >= document["signedDate"]:  # type: ignore[operator]
+                    self.happens("no claim of what counts elsewhere")
+                    return True
+        return False
 
     def draw_acts(self) -> Iterator[Callable[[int], None]]:
         acts: list[tuple[Callable[[int], None], int]] = [
@@ -181,6 +229,8 @@ class Crowd:
             (self.rebuild, 1), (self.copy, 1), (self.work_and_ask, 8),
         ]  # fmt: skip
         yield from self.rng.choices([act for act, _ in acts], [weight for _, weight in acts], k=40)
+        if self.chance(0.3):
+            yield self.share_app
 
     def clock(self, now: int) -> int:
         """What the server's clock says: for some steps it is ahead, mostly where something ends, or behind."""
@@ -190,7 +240,10 @@ class Crowd:
         if self.chance(0.88):
             return now
         self.jumping = self.rng.randrange(0, 4)
-        if self.chance(0.3):
+        if self.chance(0.4):
+            self.jump = self.rng.choice([25 * HOUR, -self.rng.randrange(90 * SECOND)])
+            self.happens("clock a day ahead" if self.jump > 0 else "clock seconds behind")
+        elif self.chance(0.3):
             self.jump = -self.rng.randrange(20 * DAY)
             self.happens("clock behind")
         else:
@@ -228,7 +281,9 @@ class Crowd:
         if self.chance(0.1):
             instants.append(at - self.rng.randrange(30 * DAY))
             self.happens("asked of the past")
-        customers = [self.rng.choice(person.ids) for person in self.book.people] + ["nobody"]
+        people = self.book.people
+        people = people if len(people) < 10 else self.rng.sample(people, 9)
+        customers = [self.rng.choice(person.ids) for person in people] + ["nobody"]
         for instant in instants:
             self.steps.append({"do": "ask", "at": instant, "customers": customers})
 
@@ -270,6 +325,13 @@ class Crowd:
         answer = self.take("record", now, documents=documents, claimant=claimant)
         after = {name: {owner.person for owner in owners} for name, owners in self.book.owners.items()}
         self.happens("claim kept by another", answer["kept"])
+        names = {each.name for each in map(Customers.stated_app, map(self.documents.__getitem__, documents)) if each}
+        shared = [name for name in names if name in self.book.apps and self.book.app(name).is_shared]
+        self.happens("app shared by several", any(len(self.book.owners[name]) > 1 for name in shared))
+        self.happens("app shared by too many", {*shared} & {*answer["kept"]})
+        self.happens("app of a volume purchase", claimant and any(self.book.app(name).expires for name in shared))
+        ids = [id for index in documents for id in Customers.ids(self.documents[index])]
+        self.happens("transaction under two original ids", any(len(self.book.chains(id)) > 1 for id in ids))
         self.happens("claim moved a purchase", any(after[name] != had for name, had in before.items() if had))
         kinds = {self.documents[index]["kind"] for index in documents if "app" in self.documents[index]}
         self.happens("claim of the app", claimant and kinds)
@@ -289,8 +351,19 @@ class Crowd:
             if self.documents[index]["kind"] != "notification"
         ]  # fmt: skip
         if known:
+            known = [index for index in known if not self.is_about_elsewhere(index)]
             count = min(len(set(known)), self.rng.choice([1, 1, 2]))
             self.record(self.rng.sample(sorted(set(known)), count), self.draw_name(), now)
+
+    def share_app(self, now: int) -> None:
+        """More customers than may own it present one receipt, which says which app was bought, and not by whom."""
+        receipts = [index for index, each in enumerate(self.documents) if each["kind"] == "receipt"]
+        receipts = [index for index in receipts if not self.documents[index]["purchases"]]
+        if receipts:
+            index = self.rng.choice(receipts)
+            for guest in range(self.rng.choice([3, 17, 17])):
+                self.record([index], f"guest {guest}", now)
+            self.happens("many presented a receipt")
 
     def alias(self, now: int) -> None:
         person = self.draw_person(self.book.is_somebody)
@@ -313,7 +386,7 @@ class Crowd:
             self.happens("unlink")
             follows = [
                 name for name, owners in self.book.owners.items()
-                if self.book.tokens.get(name) == alias and any(owner.follows_token for owner in owners)]
+                if self.book.token(name) == alias and any(owner.follows_token for owner in owners)]
             self.happens("unlink of a token", follows)
 
     def unmerge(self, now: int) -> None:
@@ -331,7 +404,9 @@ class Crowd:
     # Purchases
 
     def draw_purchase(self, suits: Callable[[str], object] = lambda name: True) -> str | None:
-        names = sorted(name for name in {*self.book.originals(), *self.book.apps} if suits(name))
+        """QUESTION: does a correction hold for a transaction that another chain has had since?"""
+        known = sorted({*self.book.originals(), *self.book.apps} - self.named_twice)
+        names = [name for name in known if suits(name)]
         return self.rng.choice(names) if names else None
 
     def named(self, name: str) -> Words:

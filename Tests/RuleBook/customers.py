@@ -17,6 +17,8 @@ from rulebook import FOREVER, Catalogue, Facts, Grant, Judge
 
 Words = dict[str, Any]
 ENVIRONMENTS = ("Production", "Sandbox")
+# What has no identity is shared by those who present it.
+SHARED_BY = 16
 
 
 # MARK: People
@@ -98,6 +100,13 @@ class AppPurchase:
     platform: str | None
     type: str | None
     signed: int
+    # Of a volume purchase.
+    expires: int | None
+
+    @property
+    def is_shared(self) -> bool:
+        """QUESTION: also by app transactions without an id, as from before 2025? They have no identity either."""
+        return self.name.startswith("app:bought:")
 
     @staticmethod
     def stated(words: Words, signed: int) -> AppPurchase | None:
@@ -110,7 +119,8 @@ class AppPurchase:
         name = f"app:bought:{bought // 1000}" if id in (None, "0") else f"app:{id}"
         return AppPurchase(
             name, environment, id, bought, words.get("originalApplicationVersion"), words.get("originalPlatform"),
-            words["receiptType"], signed)  # fmt: skip
+            words["receiptType"], signed, words.get("expirationDate") if "VPP" in words["receiptType"] else None,
+        )  # fmt: skip
 
     def meets(self, rule: Words) -> bool:
         """All conditions must hold. What a document does not say meets no condition."""
@@ -161,7 +171,8 @@ class Customers:
         self.documents: list[Words] = world["documents"]
         self.facts = Facts()
         self.apps: dict[str, list[AppPurchase]] = {}
-        self.tokens: dict[str, str] = {}
+        # By original transaction id: when the newest token in renewal info was signed, and the token.
+        self.renewal_tokens: dict[str, tuple[int, str]] = {}
         self.people: list[Person] = []
         # By original transaction id, or the name of a purchase of the app.
         self.owners: dict[str, list[Owner]] = {}
@@ -188,6 +199,28 @@ class Customers:
         for id, known in self.facts.transactions.items():
             found.setdefault(known.statement.original, set()).add(id)
         return found
+
+    def emptied(self) -> set[str]:
+        """Chains whose transactions all count in another."""
+        named = set().union(*(known.originals for known in self.facts.transactions.values()))
+        return named - self.originals().keys()
+
+    def chains(self, id: str) -> set[str]:
+        """All that have the transaction: each learns every statement about it (E.3, rule 0)."""
+        return self.facts.transactions[id].originals
+
+    def token(self, name: str) -> str | None:
+        """The newest account token of a purchase. Its absence is no statement (rule k), in renewal info neither.
+
+        QUESTION: the newest by the signature, of whatever transaction. `crowd.py` never changes a token.
+        """
+        stated = [known.token for known in self.facts.transactions.values() if name in known.originals]
+        stated.append(self.renewal_tokens.get(name))
+        return max((each for each in stated if each), default=(0, None))[1]
+
+    def tokens(self) -> set[str]:
+        stated = [known.token for known in self.facts.transactions.values()] + [*self.renewal_tokens.values()]
+        return {each[1] for each in stated if each}
 
     def refused(self) -> frozenset[str]:
         """Denied by the backend; or by the configuration: by its original id, the id of any of its transactions, or
@@ -223,12 +256,13 @@ class Customers:
         if app.name not in self.refused():
             for rule in self.rules:
                 for entitlement in rule["entitlements"] if app.meets(rule) else []:
-                    yield entitlement, Grant("", FOREVER, "appPurchase", frozenset([app.name]))
+                    end = FOREVER if app.expires is None else app.expires
+                    yield entitlement, Grant("", end, "appPurchase", frozenset([app.name]))
 
     def is_in_force(self, name: str, now: int) -> bool:
         """Whether the purchase would give something by itself, if the configuration let its product."""
         if name in self.refused() or name in self.apps:
-            return name not in self.refused()
+            return name not in self.refused() and now < (self.app(name).expires or FOREVER)
         return bool(Judge(self.facts_about({name}), Lavish(self.catalogue)).holdings(now).entitlements)
 
     # Steps
@@ -269,9 +303,10 @@ class Customers:
         for document in documents:
             self.facts.add(document)
             names |= self.touched(document, is_claimed=claimant is not None)
-        for name in names:
+        learn = names.union(*(self.chains(id) for document in documents for id in self.ids(document)))
+        for name in sorted(learn):
             self.follow_token(name)
-        return {"kept": sorted(name for name in names if claimant and not self.claim(name, claimant, step["at"]))}
+        return {"kept": [name for name in sorted(names) if claimant and not self.claim(name, claimant, step["at"])]}
 
     def touched(self, document: Words, *, is_claimed: bool) -> set[str]:
         """The purchases that a document is about. Documents about the app count only if a customer submits them."""
@@ -280,13 +315,20 @@ class Customers:
             if app:
                 self.apps.setdefault(app.name, []).append(app)
         names = {app.name for app in [self.stated_app(document)] if app and is_claimed}
-        rows = [*document.get("transactions", []), *document.get("purchases", [])]
-        for words in [*rows, document.get("transaction"), document.get("renewal")]:
-            if words:
-                names.add(words["originalTransactionId"])
-                if "appAccountToken" in words:
-                    self.tokens[words["originalTransactionId"]] = words["appAccountToken"]
-        return names
+        renewal = document.get("renewal") or {}
+        if "appAccountToken" in renewal:
+            name, stated = renewal["originalTransactionId"], (renewal["signedDate"], renewal["appAccountToken"])
+            self.renewal_tokens[name] = max(self.renewal_tokens.get(name, (0, "")), stated)
+        return names | {words["originalTransactionId"] for words in [*self.rows(document), renewal] if words}
+
+    @staticmethod
+    def rows(document: Words) -> list[Words]:
+        rows = [*document.get("transactions", []), *document.get("purchases", []), document.get("transaction")]
+        return [words for words in rows if words]
+
+    @staticmethod
+    def ids(document: Words) -> set[str]:
+        return {words["transactionId"] for words in Customers.rows(document)}
 
     @staticmethod
     def stated_app(document: Words) -> AppPurchase | None:
@@ -294,15 +336,24 @@ class Customers:
 
     def follow_token(self, name: str) -> None:
         """A purchase belongs to the customer whom its token names, until a claim or a correction says otherwise."""
-        token = self.tokens.get(name)
+        token = self.token(name)
         if token is not None and all(owner.follows_token for owner in self.owners.get(name, [])):
             self.own(name, [Owner(self.found_or_added(token), frozenset(["appAccountToken"]))])
 
     def claim(self, name: str, claimant: Person, now: int) -> bool:
-        """With a server key, so that no limit counts."""
+        """With a server key, so that no limit counts. A submission claims the chains that its documents name.
+
+        QUESTION: also the chain in which a transaction counts that they name otherwise? `crowd.py` claims neither.
+        """
         owners = self.owners.get(name, [])
         if any(owner.person is claimant for owner in owners):
             return True
+        if any("correction" in owner.reasons for owner in owners):
+            return False
+        if name in self.apps and self.app(name).is_shared:
+            if len(owners) < SHARED_BY:
+                self.own(name, [*owners, Owner(claimant, frozenset(["claim"]))])
+            return len(owners) < SHARED_BY
         if owners and not self.yields(name, claimant, now):
             return False
         self.own(name, (owners if self.policy == "share" else []) + [Owner(claimant, frozenset(["claim"]))])
@@ -314,7 +365,8 @@ class Customers:
         if self.policy == "transferIfInactive":
             return not self.is_in_force(name, now)
         if self.policy == "accountTokenWins":
-            named = self.find(self.tokens[name]) if name in self.tokens else None
+            token = self.token(name)
+            named = self.find(token) if token is not None else None
             return named is None or named is claimant or not named.is_established
         return True
 
@@ -350,7 +402,7 @@ class Customers:
         person.is_established = True
         other = self.find(alias)
         if other is None:
-            self.perhaps_merged |= {alias} & {*self.tokens.values()}
+            self.perhaps_merged |= {alias} & self.tokens()
             person.ids.append(alias)
         elif other is not person and not self.is_somebody(other):
             self.people.remove(other)

@@ -11,7 +11,7 @@ from typing import Any, Iterator
 
 from customers import ENVIRONMENTS, AppPurchase, Customers, Expected, Person
 from follower import Follower
-from rulebook import FOREVER, NUMBERS, Catalogue, Facts, Grant, Holdings, Judge, Status
+from rulebook import FOREVER, NUMBERS, Access, Catalogue, Facts, Grant, Holdings, Judge, Status
 
 Words = dict[str, Any]
 CENTURY = 100 * 365 * 86_400_000
@@ -58,6 +58,30 @@ def compare_holdings(ours: Words, book: Holdings) -> Iterator[Difference]:
         each, (product, quantity, least, most) = consumables[id], book.consumables[id]
         if (each["productId"], each["quantity"]) != (product, quantity) or not least <= each["revoked"] <= most:
             yield Difference("consumable", f"{each} ≠ {book.consumables[id]}")
+    if "purchases" in ours:
+        yield from compare_purchases(ours["purchases"], book)
+
+
+def compare_purchases(answers: list[Words], book: Holdings) -> Iterator[Difference]:
+    """What was bought once, and is not used up: under one of its transaction ids."""
+    left = list(answers)
+    for purchase, access in book.purchases:
+        told = [answer for answer in left if answer["transactionId"] in purchase.ids]
+        left = [answer for answer in left if answer not in told]
+        if len(told) != 1:
+            yield Difference("purchase known or not", f"{told} ≠ {purchase}")
+        elif "hasAccess" in told[0]:
+            yield from compare_access(told[0], access, purchase.type)
+    if left:
+        yield Difference("purchase known or not", f"{left}")
+
+
+def compare_access(answer: Words, access: Access, what: str) -> Iterator[Difference]:
+    """`hasAccess`, and `until` as the end of access, past or not."""
+    if answer["hasAccess"] != access.is_given:
+        yield Difference(f"hasAccess of {what}: {answer['hasAccess']} ≠ {access.is_given}", f"{access}")
+    elif not access.allows(answer.get("until")):
+        yield Difference(f"end of access of {what}", f"{answer.get('until')} ≠ {access}")
 
 
 def compare_status(answer: Words, status: Status) -> Iterator[Difference]:
@@ -69,7 +93,9 @@ def compare_status(answer: Words, status: Status) -> Iterator[Difference]:
     if answer["status"] != status.name:
         yield Difference(f"status {answer['status']} ≠ {status.name}", f"T is {ids}")
         return
-    if answer.get("until") not in (status.until, status.ahead or status.until):
+    if "hasAccess" in answer:
+        yield from compare_access(answer, status.access, status.name)
+    elif answer.get("until") not in (status.until, status.ahead or status.until):
         yield Difference(f"accessUntil of {status.name}", f"{answer.get('until')} ≠ {status.until}")
     if answer.get("willRenew") != status.renews:
         kind = f"willRenew of {status.name}: {answer.get('willRenew')} ≠ {status.renews}"
@@ -172,6 +198,8 @@ class Question:
     now: int
     delivered: list[Words]
     judge: Judge
+    # What was refunded, if only for a while.
+    refunded: set[str] = field(default_factory=set)
 
     @property
     def is_of_the_past(self) -> bool:
@@ -183,14 +211,16 @@ def questions(world: Words, plan: list[Words]) -> Iterator[Question]:
     """Delivers, and stops wherever the plan asks."""
     facts, delivered, catalogue = Facts(), [], Catalogue(world["catalogue"])
     judge: Judge | None = None
+    refunded: set[str] = set()
     for step in plan:
         if "deliver" in step:
             delivered.append(world["documents"][step["deliver"]])
             facts.add(delivered[-1])
-            judge = None
+            judge = Judge(facts, catalogue)
+            refunded |= judge.refunded()
         else:
             judge = judge or Judge(facts, catalogue)
-            yield Question(step["ask"], delivered, judge)
+            yield Question(step["ask"], delivered, judge, refunded)
 
 
 def judge(world: Words, answers: list[list[Words]], found: Found) -> None:
@@ -209,6 +239,9 @@ def judge(world: Words, answers: list[list[Words]], found: Found) -> None:
             found.questions += 1
             for difference in differences:
                 found.add(difference, where, question, ours, book)
+            for id in ours.get("refundsTold", []):
+                if id not in question.refunded:
+                    found.add(Difference("refund told, by the book none", id), where, question, ours, book)
 
 
 def closest(ours: Words, readings: Iterator[Holdings]) -> tuple[Holdings, list[Difference]]:
@@ -222,17 +255,29 @@ def closest(ours: Words, readings: Iterator[Holdings]) -> tuple[Holdings, list[D
 
 
 def verdict(question: Question, ours: Words, book: Holdings) -> Iterator[Difference]:
-    """`data.status` of a notification is Apple's own verdict at its signedDate (E.3)."""
+    """`data.status` of a notification is Apple's own verdict at its signedDate (E.3). It is about the whole
+    subscription, also if some of its transactions were told under another original id."""
     last = question.delivered[-1] if question.delivered else {}
     status = last.get("envelope", {}).get("data", {}).get("status")
     if status is None or last["signedDate"] != question.now:
         return
     original = last["transaction"]["originalTransactionId"]
+    known = question.judge.facts.transactions.values()
+    if any(original in each.originals and len(each.originals) > 1 for each in known):
+        return
+    if status == 4 and is_over(last, question.judge.catalogue.leeway):
+        return
     name = ours["subscriptions"].get(original, {}).get("status")
     if NUMBERS.get(name) != status:
         yield Difference(f"{name} ≠ data.status {status}", "", original)
     if book.statuses[original].number != status:
         yield Difference(f"THE BOOK: {book.statuses[original].name} ≠ data.status {status}", "", original)
+
+
+def is_over(notification: Words, leeway: int) -> bool:
+    """Grace without a date lasts for the leeway alone (rule l), whatever Apple says of it later."""
+    is_dated = "gracePeriodExpiresDate" in notification["renewal"]
+    return not is_dated and notification["signedDate"] >= notification["transaction"]["expiresDate"] + leeway
 
 
 def until_next_change(question: Question, ours: Words) -> Iterator[Difference]:
@@ -303,6 +348,10 @@ class CrowdJudge:
     # What a step answers
 
     def compare_outcome(self, ours: Words, book: Words) -> None:
+        """QUESTION: is a chain kept whose transactions all count in another (E.3, rule 0)? It may be told or not."""
+        if "kept" in book:
+            empty = {*self.book.emptied()}
+            ours, book = ({**each, "kept": sorted({*each["kept"]} - empty)} for each in (ours, book))
         for name in sorted({*ours, *book} - {"owners"}):
             if ours.get(name) != book.get(name):
                 self.differ(name, f"{ours.get(name)} ≠ {book.get(name)}", ours)
@@ -316,12 +365,24 @@ class CrowdJudge:
         def source(event: Words) -> str | None:
             return event.get("mergedCustomer") or event.get("grantId") or event.get("originalTransactionId")
 
+        for event in events:
+            self.compare_states(event)
         told = Counter((event["kind"], event.get("customer"), source(event)) for event in events)
         told = Counter({event: count for event, count in told.items() if event[0] in COUNTED})
         for uncertain in [event for event in [*told, *expected] if event[2] in self.book.perhaps_merged]:
             told.pop(uncertain, None), expected.pop(uncertain, None)
         if told != expected:
             self.differ("events", f"{told - expected} and not {expected - told}")
+
+    def compare_states(self, event: Words) -> None:
+        """A state without an end of access is one with access. And no refund is told that the book does not see."""
+        for state in [event.get("before"), event.get("after")]:
+            if state and state.get("hasAccess") is False and state.get("until") is None:
+                self.differ("a state without access, and without its end", f"{event}")
+        id = event.get("transactionId")
+        if event["kind"] == "purchase.refunded" and id in self.book.facts.transactions:
+            if id not in Judge(self.book.facts, self.book.catalogue).refunded():
+                self.differ("refund told, by the book none", f"{event}")
 
     # What the customers have
 

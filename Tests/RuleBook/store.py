@@ -109,17 +109,24 @@ class Purchase:
     quantity: int = 1
     offer: Words = field(default_factory=dict)
     superseded_at: int | None = None
+    # When receipts say that it was cancelled: seconds to hours after what superseded it.
+    cancelled_at: int | None = None
 
     @property
     def is_revoked(self) -> bool:
         return any(name.revocation for name in self.names)
 
+    @property
+    def is_bought(self) -> bool:
+        return self.reason == "PURCHASE"
+
 
 class Customer:
     """A customer with an Apple Account, and a store that lives through events in the order of time."""
 
-    def __init__(self, seed: int, number: int):
+    def __init__(self, seed: int, number: int, *, is_in_crowd: bool = False):
         self.rng = random.Random(f"{seed}/{number}")
+        self.is_in_crowd = is_in_crowd
         self.number = number
         self.ids = 0
         self.now = GENESIS + self.rng.randrange(300 * DAY)
@@ -134,6 +141,10 @@ class Customer:
         # Receipts know seconds. Milliseconds in purchase dates would make two dates of one.
         self.has_milliseconds = not self.has_receipts and self.rng.random() < 0.3
         self.says_false = self.rng.random() < 0.5
+        # How often a purchaseDate is ahead of the signature, as on the day of a clock change.
+        self.being_ahead = self.rng.choice([0, 0, 0.4])
+        self.hiding_grace = self.rng.choice([0, 0, 0, 0.7])
+        self.naming_twice = self.rng.choice([0, 0.6] if is_in_crowd else [0, 0, 0, 0.6])
 
     def new_id(self) -> str:
         self.ids += 1
@@ -142,9 +153,20 @@ class Customer:
     def happens(self, event: str) -> None:
         self.coverage[event] += 1
 
+    def happens_ahead(self, lead: int, type: str) -> None:
+        if lead > 0:
+            self.happens(f"{type} bought ahead" + (" by minutes" if lead > 2 * MINUTE else ""))
+
     def purchase_date(self) -> int:
         """The charge is just before the signature."""
         return self.now - self.rng.randrange(1, 900) if self.has_milliseconds else self.now // SECOND * SECOND
+
+    def lead(self) -> int:
+        """How far a purchase is ahead: some seconds to 55 minutes, and less where time is fast."""
+        if self.rng.random() >= self.being_ahead:
+            return 0
+        longest = self.rng.choice([90, 3300]) if self.lengths is REAL else 20
+        return self.rng.randrange(5, longest + 1) * SECOND
 
     def live(self) -> None:
         """Runs all lines of the customer's life, always the one that is due first."""
@@ -164,13 +186,20 @@ class Customer:
             subscriptions.append(Subscription(self, "21000002", is_shared=False))
         once = [OneTime(self) for _ in range(self.rng.choice([0, 0, 1, 2, 3]))]
         self.lines = [*subscriptions, *once]
-        return iter([*(line.life() for line in self.lines), Device(self).life()])
+        self.device = Device(self)
+        return iter([*(line.life() for line in self.lines), self.device.life()])
+
+    def see_receipt(self) -> None:
+        """Some apps send the receipt as soon as something is bought."""
+        if self.has_receipts and self.rng.random() < 0.4:
+            self.device.receipt([line for line in self.lines if line.purchases])
+            self.happens("receipt of what was just bought")
 
     # Signing
 
     def transaction(self, line: Line, purchase: Purchase, name: Name, *, in_history: bool = False) -> Words:
         words: Words = {
-            "transactionId": name.id, "originalTransactionId": line.original, "bundleId": BUNDLE,
+            "transactionId": name.id, "originalTransactionId": line.named, "bundleId": BUNDLE,
             "productId": purchase.product, "purchaseDate": name.purchased, "originalPurchaseDate": line.born,
             "quantity": purchase.quantity, "type": line.type, "signedDate": self.now, "environment": "Production",
             "inAppOwnershipType": "FAMILY_SHARED" if line.is_shared else "PURCHASED", "storefront": "DEU",
@@ -226,6 +255,10 @@ class Line:
         self.customer = customer
         self.rng = customer.rng
         self.original = ""
+        # The original id that the store names now: reports of 2025 tell that it changed, and changed back.
+        self.named = ""
+        self.other: str | None = None
+        self.is_named_twice = self.chance(customer.naming_twice)
         self.born = 0
         self.purchases: list[Purchase] = []
 
@@ -253,16 +286,37 @@ class Line:
     def add(self, product: str, start: int, end: int | None, reason: str, **more: object) -> Purchase:
         name = self.customer.new_id()
         if not self.purchases:
-            self.original, self.born = name, start
+            self.original, self.named, self.born = name, name, start
         web = self.customer.new_id() if end is not None else None
         purchase = Purchase([Name(name, start)], product, start, end, reason, web, **more)  # type: ignore[arg-type]
         self.purchases.append(purchase)
         self.customer.instants |= {start, *([end, end + HOUR] if end is not None else [])}
         return purchase
 
+    def rename(self, purchase: Purchase) -> None:
+        """Names another original id from now on, or the first again; and signs a purchase with it."""
+        self.other = self.other or self.customer.new_id()
+        self.named = self.other if self.named == self.original else self.original
+        self.customer.notify(self, self.rng.choice(["REFUND_DECLINED", "CONSUMPTION_REQUEST"]), purchase=purchase)
+        self.customer.happens("another original id" if self.named == self.other else "the first original id again")
+
+    def bought_at(self) -> int:
+        """The purchaseDate of what is bought now: after all that was bought before, perhaps ahead of now."""
+        before = [each.start for each in self.purchases if each.is_bought]
+        start = max([self.customer.purchase_date(), *(date + SECOND for date in before)])
+        lead = self.customer.lead()
+        # What has no reason, and begins soon after an end, is taken for a renewal.
+        ends = [each.end for each in self.purchases if self.customer.is_old and each.end is not None]
+        while start in ends:
+            start += SECOND if start > self.now else -SECOND
+        if start <= self.now and lead and not any(-lead <= start - end <= HOUR for end in ends):
+            start += lead
+        self.customer.happens_ahead(start - self.now, self.type)
+        return start
+
     def restore(self, purchase: Purchase) -> None:
         """Another device gives the purchase a second transaction id, which the client presents."""
-        start = self.customer.purchase_date() if self.chance(0.6) else purchase.start
+        start = self.customer.purchase_date() if self.chance(0.6) and purchase.start <= self.now else purchase.start
         purchase.names.append(Name(self.customer.new_id(), start))
         self.customer.sign("transactions", transactions=[self.customer.transaction(self, purchase, purchase.names[-1])])
         self.customer.happens("restored under a second id")
@@ -295,8 +349,11 @@ class Subscription(Line):
     def __init__(self, customer: Customer, group: str, is_shared: bool):
         super().__init__(customer)
         self.group, self.is_shared = group, is_shared
+        # Whose are the periods of a chain whose transactions moved? `crowd.py` moves what has one transaction.
+        self.is_named_twice = self.is_named_twice and not customer.is_in_crowd
         self.renews, self.next_product, self.intent = True, "", None
         self.retries, self.grace, self.price_status = False, None, None
+        self.hides_grace = False
         self.governing: Purchase | None = None
         self.ahead: Purchase | None = None
         self.started = 0
@@ -324,7 +381,7 @@ class Subscription(Line):
     def renewal_info(self) -> Words:
         newest = self.ahead or self.current
         words: Words = {
-            "originalTransactionId": self.original, "productId": newest.product, "environment": "Production",
+            "originalTransactionId": self.named, "productId": newest.product, "environment": "Production",
             "autoRenewProductId": self.next_product, "autoRenewStatus": int(self.renews), "signedDate": self.now,
             "recentSubscriptionStartDate": self.started,
         }  # fmt: skip
@@ -333,7 +390,7 @@ class Subscription(Line):
         if self.retries or self.customer.says_false:
             words["isInBillingRetryPeriod"] = self.retries
         optional = {
-            "gracePeriodExpiresDate": self.grace, "expirationIntent": self.intent,
+            "gracePeriodExpiresDate": None if self.hides_grace else self.grace, "expirationIntent": self.intent,
             "priceIncreaseStatus": self.price_status,
         }  # fmt: skip
         return words | {name: value for name, value in optional.items() if value is not None}
@@ -345,20 +402,21 @@ class Subscription(Line):
         period = self.add(product, start, end, reason, **more)
         self.renews, self.next_product, self.intent = True, product, None
         self.retries, self.grace, self.price_status = False, None, None
-        if start > self.now:
+        if start > self.now and not period.is_bought:
             self.ahead = period
         else:
             self.governing, self.ahead = period, None
         return period
 
     def buy(self, product: str, subtype: str) -> None:
-        start = self.customer.purchase_date()
+        start = self.bought_at()
         offer, length = self.draw_offer(product, subtype)
         for period in self.purchases:
             self.overtake(period, product, start)
         self.started = start
         self.begin(product, start, start + length, "PURCHASE", offer=offer)
         self.customer.notify(self, "SUBSCRIBED", subtype)
+        self.customer.see_receipt()
 
     def draw_offer(self, product: str, subtype: str) -> tuple[Words, int]:
         if subtype == "INITIAL_BUY" and self.chance(0.3):
@@ -376,9 +434,10 @@ class Subscription(Line):
         runs = period.start < at < (period.end or 0) and period.product != product
         if period.superseded_at is None and (runs or period is self.ahead):
             period.superseded_at = at
+            period.cancelled_at = at + self.rng.choice([0, self.rng.randrange(MINUTE), self.rng.randrange(9 * HOUR)])
 
     def upgrade(self, product: str) -> None:
-        start = self.customer.purchase_date()
+        start = self.bought_at()
         if self.ahead:
             is_lower = self.ahead.product != self.current.product
             self.customer.happens(("downgrade " if is_lower else "") + "charged ahead and then upgraded")
@@ -390,6 +449,7 @@ class Subscription(Line):
             self.overtake(period, product, start)
         self.begin(product, start, start + self.length(product), "PURCHASE")
         self.customer.notify(self, "OFFER_REDEEMED" if self.chance(0.2) else "DID_CHANGE_RENEWAL_PREF", "UPGRADE")
+        self.customer.see_receipt()
 
     def renew(self) -> None:
         """At the end of a period, or ahead of it."""
@@ -417,8 +477,11 @@ class Subscription(Line):
     def fail(self, grace: int | None) -> None:
         self.retries, self.intent = True, 2 if self.chance(0.7) else None
         self.grace = (self.current.end or 0) + grace if grace else None
+        self.hides_grace = (self.grace or 0) > self.now and self.chance(self.customer.hiding_grace)
         if self.grace:
             self.customer.instants.add(self.grace)
+        if self.hides_grace:
+            self.customer.happens("grace without a date")
         self.customer.notify(self, "DID_FAIL_TO_RENEW", "GRACE_PERIOD" if grace else None)
 
     def expire(self, intent: int) -> None:
@@ -532,7 +595,12 @@ class Subscription(Line):
                 (self.extend, 1), (self.refund_current, 2), (self.refund_other, 3), (self.reverse, 3),
                 (self.restore_current, 2), (self.ask_about_refund, 1), (self.ask_for_price, 2), (self.redeem, 1),
             ]  # fmt: skip
+        if self.is_named_twice and not self.ahead:
+            happenings.append((self.rename_current, 8))
         self.rng.choices([act for act, _ in happenings], [weight for _, weight in happenings])[0]()
+
+    def rename_current(self) -> None:
+        self.rename(self.current)
 
     def restore_current(self) -> None:
         self.restore(self.current)
@@ -687,17 +755,21 @@ class OneTime(Line):
         products = {NON_CONSUMABLE: ["filters", "lifetime", "unlisted.thing"], CONSUMABLE: ["coins"]}
         product = self.rng.choice(products.get(self.type, ["season", "pass"]))
         quantity = self.rng.choice([1, 1, 2, 4, 10]) if self.type == CONSUMABLE else 1
-        purchase = self.add(product, self.customer.purchase_date(), None, "PURCHASE", quantity=quantity)
+        purchase = self.add(product, self.bought_at(), None, "PURCHASE", quantity=quantity)
         if product == "season":
             self.customer.instants.add(purchase.start + 60 * DAY)
         self.customer.happens(self.type)
         self.customer.notify(self, "ONE_TIME_CHARGE")
-        if self.type == NON_CONSUMABLE and self.chance(0.4):
+        self.customer.see_receipt()
+        if self.type == NON_CONSUMABLE and self.chance(0.4) and not (self.is_named_twice and self.customer.is_in_crowd):
             yield self.between(self.now, self.now + 40 * DAY)
             self.restore(purchase)
         for _ in range(self.rng.choice([0, 1, 1, 2, 3])):
             yield self.between(self.now, self.now + 40 * DAY)
-            self.reverse_refund(purchase) if purchase.is_revoked else self.refund(purchase)
+            if self.is_named_twice and self.chance(0.6):
+                self.rename(purchase)
+            else:
+                self.reverse_refund(purchase) if purchase.is_revoked else self.refund(purchase)
 
 
 class Device:
@@ -759,7 +831,7 @@ class Device:
         """A purchase in the words that a receipt has."""
         kinds = {NON_CONSUMABLE: 0, CONSUMABLE: 1, NON_RENEWING: 2, RENEWABLE: 3}
         words: Words = {
-            "transactionId": name.id, "originalTransactionId": line.original, "productId": purchase.product,
+            "transactionId": name.id, "originalTransactionId": line.named, "productId": purchase.product,
             "purchaseDate": name.purchased, "originalPurchaseDate": line.born, "quantity": purchase.quantity,
             "productType": kinds[line.type],
         }  # fmt: skip
@@ -769,7 +841,9 @@ class Device:
             words["webOrderLineItemId"] = int(purchase.web)
         if name.revocation:
             words["cancellationDate"] = name.revocation.date // SECOND * SECOND
-        elif purchase.superseded_at is not None:
-            words["cancellationDate"] = purchase.superseded_at // SECOND * SECOND
+        elif purchase.cancelled_at is not None and purchase.cancelled_at <= self.customer.now:
+            words["cancellationDate"] = purchase.cancelled_at // SECOND * SECOND
             self.customer.happens("upgrade in a receipt")
+            if words["cancellationDate"] != purchase.superseded_at:
+                self.customer.happens("upgrade in a receipt and a later cancellation")
         return words

@@ -17,7 +17,7 @@ import sys
 from collections import Counter
 
 import crowd
-from store import CATALOGUE, DAY, MINUTE, Customer, Words
+from store import CATALOGUE, DAY, HOUR, MINUTE, Customer, Words
 
 # What must happen now and then, for a world to be worth asking about.
 EVENTS = """
@@ -33,7 +33,10 @@ upgrade to a shorter period, crossgrade at once, changed plan while unpaid, canc
 grace, recovered after grace, resubscribed after expiry, resubscribed after a revocation, resubscribed in retry,
 bought again what was refunded, REFUND_FULL, REFUND_PRORATED, refund of an older period, refund of a period ahead,
 refund of a superseded period, refund of one of two ids, reversal of the current, reversal of another, restored under
-a second id, history document, status document, single transaction, app receipt, upgrade in a receipt
+a second id, history document, status document, single transaction, app receipt, upgrade in a receipt, upgrade in
+a receipt and a later cancellation, receipt of what was just bought, Auto-Renewable Subscription bought ahead,
+Auto-Renewable Subscription bought ahead by minutes, Non-Renewing Subscription bought ahead, Consumable bought ahead,
+another original id, the first original id again, grace without a date, clock seconds behind, clock a day ahead
 """
 
 
@@ -57,6 +60,20 @@ class Deliveries:
             until = self.dates[following] if following is not None else date + 800 * DAY
             meantime = [instant for instant in self.instants if date < instant < until]
             steps += [{"ask": instant} for instant in sorted(self.rng.sample(meantime, min(2, len(meantime))))]
+        return steps
+
+    def by_a_wrong_clock(self) -> list[Words]:
+        """All in order, to a server whose clock is up to 90 seconds behind, or 25 hours ahead. Asked at once."""
+        is_behind = self.rng.random() < 0.7
+        shift = -self.rng.randrange(90_001) if is_behind else 25 * HOUR
+        self.customer.happens("clock seconds behind" if is_behind else "clock a day ahead")
+        steps: list[Words] = []
+        for index in self.in_time:
+            at = self.dates[index] + shift
+            steps += [{"deliver": index, "at": at}, {"ask": at}]
+            ahead = [instant for instant in self.instants if instant > at][:6]
+            if ahead and self.rng.random() < 0.4:
+                steps.append({"ask": self.rng.choice(ahead)})
         return steps
 
     def out_of_order(self) -> list[Words]:
@@ -100,7 +117,8 @@ def world(seed: int, number: int) -> tuple[Words, Counter[str]]:
     customer = Customer(seed, number)
     customer.live()
     deliveries = Deliveries(customer)
-    plans = [deliveries.in_order(), deliveries.out_of_order(), deliveries.out_of_order()]
+    plans = [
+        deliveries.in_order(), deliveries.out_of_order(), deliveries.out_of_order(), deliveries.by_a_wrong_clock()]
     line: Words = {
         "seed": seed, "customer": number, "catalogue": CATALOGUE, "documents": customer.documents, "plans": plans,
     }  # fmt: skip

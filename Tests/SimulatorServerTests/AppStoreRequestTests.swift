@@ -59,13 +59,16 @@ import Testing
             try await simulator.command("/clock/advance", #"{"seconds":1}"#)
             let request = ExtendRenewalDateRequest(
                 extendByDays: 7, extendReasonCode: Open(.serviceIssue), requestIdentifier: "one")
-            let extended = try await reconciler.extend(request, of: id, within: Self.limit)
+            // The App Store makes changes by the original transaction id alone. The ledger knows that of a renewal.
+            let renewal = try #require(periods.last?["transactionId"]?.string)
+            try #require(renewal != id)
+            let extended = try await reconciler.extend(request, of: renewal, within: Self.limit)
             #expect(extended.success == true)
             let known = try #require(try await reconciler.ledger.chain(key))
             #expect(known.purchases.contains { $0.expiresDate == extended.effectiveDate })
             let account = "0d6e5c0a-6a52-4a0b-9d4b-0f1f4e3a9b11"
             try await simulator.command("/clock/advance", #"{"seconds":1}"#)
-            try await reconciler.setAppAccountToken(account, of: id, within: Self.limit)
+            #expect(try await reconciler.setAppAccountToken(account, of: renewal, within: Self.limit) == id)
             let holdings = try await reconciler.ledger.holdings(
                 of: account, in: reconciler.scope, at: RunningSimulator.start)
             #expect(holdings?.subscriptions[id] != nil)

@@ -52,11 +52,11 @@ extension GroupDraft {
 extension LedgerKey {
     /// Whether later decisions of a batch see, in the ``GroupDraft``, the changes made under this key by earlier
     /// decisions. If not, a commit that reads or writes the key gets a batch of its own. The draft knows which
-    /// documents are stored, but not their contents. It finds chains by key and by owner, but not by transaction.
+    /// documents are stored, but not their contents.
     var isFoldable: Bool {
         switch self {
-        case .chain, .customerID, .holdings, .document, .wording, .record, .events: true
-        case .transaction, .customer, .content, .evidence, .marks: false
+        case .chain, .transaction, .customerID, .holdings, .document, .wording, .record, .events: true
+        case .customer, .content, .evidence, .marks: false
         }
     }
 }
@@ -87,6 +87,10 @@ extension LoadedRecords {
         holdings = holdings(after: changes)
         for record in changes.chains {
             chains[record.key] = Versioned(version: chains[record.key]?.version ?? 0, record: record)
+            for key in candidates.keys where key.scope == record.key.scope {
+                guard record.chain.transactions[key.transactionId] != nil else { continue }
+                candidates[key]?.insert(record.key)
+            }
         }
         note(changes.documents, displacing: changes.displacedDocuments)
         for record in changes.records {

@@ -39,7 +39,7 @@ enum Dependency: Hashable {
 /// ``RepeatedNotifications``.
 struct LoadedRecords {
     var chains: [ChainKey: Versioned<ChainRecord>] = [:]
-    /// The chains that may contain each transaction: only the records of these chains show which chain does.
+    /// The chains that have each transaction.
     var candidates: [TransactionKey: Set<ChainKey>] = [:]
     /// Customers by id. Every id of a customer has a row with the whole record.
     var customers: [CustomerID: Versioned<CustomerRecord>] = [:]

@@ -40,7 +40,7 @@ extension LoadedRecords {
         }
     }
 
-    /// The chains that may contain a query's transactions, and the chains ever owned by the query's customers.
+    /// The chains that have a query's transactions, and the chains ever owned by the query's customers.
     func chainsFound(for query: LedgerQuery) -> Set<ChainKey> {
         query.keys.reduce(into: []) { found, key in
             switch key {
@@ -70,9 +70,7 @@ extension LoadedRecords: DocumentNames, SnapshotSource {
 
     func chain(_ key: ChainKey) -> ChainRecord? { chains[key]?.record }
 
-    func chain(of transaction: TransactionKey) -> ChainKey? {
-        (candidates[transaction] ?? []).lazy.compactMap { chains[$0]?.record }.key(of: transaction)
-    }
+    func chains(of transaction: TransactionKey) -> [ChainKey] { Array(candidates[transaction] ?? []) }
 
     func chains(of customer: Customer, in environment: Environment) -> [ChainRecord] {
         held(by: customer, environment).compactMap { key in

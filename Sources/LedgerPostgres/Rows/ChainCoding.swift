@@ -49,7 +49,7 @@ enum ChainCoding {
             let customer = Customer(number: try reader.integer(), bundleId: key.scope.bundleId)
             return ChainRecord.Owner(customer, Open(rawValue: try reader.text()))
         }
-        for _ in try reader.items() { record.chain.merge(try reader.statement(of: key)) }
+        for _ in try reader.items() { record.chain.take(try reader.statement(of: key)) }
         for _ in try reader.items() { record.chain.mergeResidue(try reader.statement(of: key)) }
         return record
     }

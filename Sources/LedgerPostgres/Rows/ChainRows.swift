@@ -21,16 +21,13 @@ extension LoadPlan {
         }
     }
 
-    /// Finds the chains that may contain a transaction: the chains listed for it in the table `transactions`, and the
-    /// chain with the transaction's id as its name. Only the records of these chains, loaded later, show which chain
-    /// does.
+    /// Finds the chains that are listed for a transaction in the table `transactions`. Their records are loaded later.
     mutating func load(_ key: TransactionKey) {
         add(
             "SELECT chain FROM quittance.transactions WHERE home = $1 AND scope = $2",
             [.text(key.transactionId), .integer(scopes.scope(key.scope))]
         ) { rows, loaded in
-            let named = try rows.map { ChainKey(try $0.next(), in: key.scope) }
-            loaded.candidates[key] = Set(named + [ChainKey(key.transactionId, in: key.scope)])
+            loaded.candidates[key] = Set(try rows.map { ChainKey(try $0.next(), in: key.scope) })
         }
     }
 }
@@ -116,7 +113,10 @@ extension CommitPlan {
         let chain = record.key.name
         for id in new.changes(since: old).sorted() {
             guard let statement = new.transactions[id].flatMap(new.current) else { continue }
-            add(Self.putTransaction, [.text(id), .integer(scope), .text(chain)] + statement.periodValues)
+            // The views show a transaction in the chain in which it counts.
+            let values = statement.periodValues
+            let shown = statement.otherChain == nil ? values : values.map { _ in .null }
+            add(Self.putTransaction, [.text(id), .integer(scope), .text(chain)] + shown)
         }
         for id in old.transactions.keys.filter({ new.transactions[$0] == nil }).sorted() {
             add(

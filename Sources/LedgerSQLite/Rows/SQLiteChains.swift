@@ -63,24 +63,19 @@ extension SQLiteLedgerSession {
         return chain
     }
 
-    /// The chain of a transaction. Two chains can have the same transaction, for example after a migration of the
-    /// subscription to a different original transaction id. Then the chain with the transaction's newest document
-    /// counts.
-    private static let chainOfTransaction = """
-        SELECT originalTransactionId FROM (
-            SELECT originalTransactionId, signedDate, evidence
-            FROM statements JOIN chains ON chains.id = statements.chain
-            WHERE transactionId = ?1 AND scope = ?2 AND NOT isOriginal
-            UNION ALL
-            SELECT originalTransactionId, signedDate, evidence
-            FROM chains JOIN statements ON chains.id = statements.chain
-            WHERE originalTransactionId = ?1 AND scope = ?2 AND isOriginal)
-        ORDER BY signedDate DESC, evidence DESC, originalTransactionId DESC LIMIT 1
+    /// The chains of a transaction. The partial index has no statement about the first transaction of a chain, which is
+    /// found by the name of the chain.
+    private static let chainsOfTransaction = """
+        SELECT originalTransactionId FROM statements JOIN chains ON chains.id = statements.chain
+        WHERE transactionId = ?1 AND scope = ?2 AND NOT isOriginal
+        UNION
+        SELECT originalTransactionId FROM chains JOIN statements ON chains.id = statements.chain
+        WHERE originalTransactionId = ?1 AND scope = ?2 AND isOriginal
         """
 
-    func chain(of transaction: TransactionKey) throws -> ChainKey? {
-        guard let scope = try scope(transaction.scope) else { return nil }
-        return try first(Self.chainOfTransaction, [.text(transaction.transactionId), .integer(scope)]) {
+    func chains(of transaction: TransactionKey) throws -> [ChainKey] {
+        guard let scope = try scope(transaction.scope) else { return [] }
+        return try all(Self.chainsOfTransaction, [.text(transaction.transactionId), .integer(scope)]) {
             ChainKey(try $0.next(), in: transaction.scope)
         }
     }

@@ -35,7 +35,7 @@ extension SQLiteLedgerSession {
             (isResidue: try row.next(Bool.self), statement: try row.fields(of: blank))
         }
         for (isResidue, statement) in facts {
-            if isResidue { chain.mergeResidue(statement) } else { chain.merge(statement) }
+            if isResidue { chain.mergeResidue(statement) } else { chain.take(statement) }
         }
     }
 
@@ -66,7 +66,7 @@ extension SQLiteLedgerSession {
         for key in query.keys {
             switch key {
             case .chain(let key): chains.insert(key)
-            case .transaction(let key): chains.formUnion([try chain(of: key)].compactMap(\.self))
+            case .transaction(let key): chains.formUnion(try self.chains(of: key))
             case .holdings(let id, let environment): count += try statementCount(id, environment)
             default: break
             }

@@ -10,7 +10,7 @@ enum Schema {
     /// The `application_id` of every ledger, by which it is told from the files of other software.
     static let applicationID: UInt32 = 0x5175_6974
 
-    static let steps = SchemaSteps(baseline: 27, [SchemaStep("baseline", tables)])
+    static let steps = SchemaSteps(baseline: 28, [SchemaStep("baseline", tables)])
 
     static var tables: [String] {
         [apps, epochs, chains, documents, facts, customers, events, records, others, periods]
@@ -88,13 +88,16 @@ enum Schema {
             expirationIntent INTEGER,
             isInBillingRetry INTEGER,
             gracePeriodExpiresDate INTEGER,
+            hasGraceWithoutEnd INTEGER,
             priceIncreaseStatus INTEGER,
             renewalAppAccountToken TEXT,
+            olderTokenDate INTEGER,
             renewalDate INTEGER,
             commitmentAutoRenewStatus INTEGER,
             commitmentAutoRenewProductId TEXT,
             publishedStatus TEXT,
             publishedProductId TEXT,
+            publishedHasAccess INTEGER,
             publishedUntil INTEGER,
             publishedWillRenew INTEGER,
             publishedCommitmentWillRenew INTEGER,
@@ -226,6 +229,8 @@ enum Schema {
             originalApplicationVersion TEXT,
             originalPlatform TEXT,
             receiptType TEXT,
+            olderMembers TEXT,
+            otherChain TEXT,
             PRIMARY KEY (chain, transactionId, source)
         ) STRICT, WITHOUT ROWID;
         """
@@ -337,7 +342,7 @@ enum Schema {
             JOIN chains ON chains.id = newest.chain
             JOIN scopes ON scopes.id = chains.scope
             JOIN apps ON apps.id = scopes.app
-        WHERE NOT EXISTS (
+        WHERE newest.otherChain IS NULL AND NOT EXISTS (
             SELECT 1 FROM statements AS other
             WHERE other.chain = newest.chain AND other.transactionId = newest.transactionId
                 AND (other.signedDate, newest.source) > (newest.signedDate, other.source));

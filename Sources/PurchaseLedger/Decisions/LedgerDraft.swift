@@ -109,6 +109,15 @@ extension LedgerDraft {
 
     mutating func put(_ record: ChainRecord) { state.chains[record.key] = record }
 
+    /// The chains that have a transaction, in the order of their keys.
+    mutating func chains(of key: TransactionKey) -> [ChainRecord] {
+        look(up: .transaction(key))
+        return state.chains.values.filter { record in
+            record.key.scope == key.scope && record.chain.transactions[key.transactionId] != nil
+        }
+        .sorted { $0.key < $1.key }
+    }
+
     /// The loaded chains that a customer owns, ordered by key.
     func chains(of customer: Customer) -> [ChainRecord] { state.chains(of: customer) }
 

@@ -46,7 +46,7 @@ extension LedgerDraft {
         after.chain.takeOver(before.chain)
         after.ownerChanges = (before.ownerChanges + after.ownerChanges).suffix(OwnerChanges.limit)
         after.claimants = before.claimants.union(after.claimants)
-        for owner in before.owners { link(&after, to: owner.customer, owner.reason) }
+        joinOwners(of: before, into: &after)
         publishMigration(&before, to: new)
         put(before)
         // All earlier records point directly to the newest chain.
@@ -60,6 +60,17 @@ extension LedgerDraft {
         }
         put(after)
         moveEvidence(from: old, to: new)
+    }
+
+    /// The owners of both chains own the new one. But if a correction set the owners of one of them, they stay the only
+    /// ones.
+    private mutating func joinOwners(of before: ChainRecord, into after: inout ChainRecord) {
+        if after.isCorrected, !before.isCorrected { return }
+        if before.isCorrected, !after.isCorrected {
+            for owner in after.owners where !before.isOwned(by: owner.customer) { unlink(&after, from: owner.customer) }
+            after.owners = after.owners.compactMap { owner in before.owners.first { $0.customer == owner.customer } }
+        }
+        for owner in before.owners { link(&after, to: owner.customer, owner.reason) }
     }
 
     private mutating func publishMigration(_ record: inout ChainRecord, to new: ChainKey) {

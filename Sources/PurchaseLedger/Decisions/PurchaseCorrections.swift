@@ -28,8 +28,8 @@ extension Ledger {
     public static let maxOwners = 10
 
     /// Makes customers the only owners of a purchase, whatever the claim policy. The first of them becomes the first
-    /// claimant (``Claimants``), so that claims by others cannot lock the customer out. No document changes the owners
-    /// afterwards, but claims do if the policy accepts them.
+    /// claimant (``Claimants``). Afterwards neither a document nor a claim changes the owners, but only a further
+    /// correction.
     ///
     /// - Parameters:
     ///   - key: Any transaction of the purchase, or its original transaction id.
@@ -93,7 +93,8 @@ extension Ledger {
 }
 
 extension LedgerDraft {
-    fileprivate mutating func move(_ record: inout ChainRecord, to ids: [CustomerID]) {
+    /// Makes customers the only owners of a purchase, whatever the claim policy.
+    mutating func move(_ record: inout ChainRecord, to ids: [CustomerID]) {
         var owners: [Customer] = []
         for id in ids {
             // Without a customer, the decision runs again.

@@ -9,6 +9,9 @@ struct Recording: Sendable {
     var claimant: CustomerID?
     /// Whether the claims of presenting customers may change the owner of a purchase only a few times a day.
     var limitsClaims = false
+    /// Whether the claim is a correction (``Ledger/move(_:to:_:at:)``): the claimant becomes the only owner, whatever
+    /// the claim policy.
+    var corrects = false
     /// The root certificates of the documents, without those known to be noted in the ledger (``RootsNote``); `nil` if
     /// none are left.
     var unnoted: UnnotedRoots?
@@ -17,11 +20,13 @@ struct Recording: Sendable {
     let wordings: [Provenance: Wording]
 
     init(
-        documents: [Evidence], claimant: CustomerID? = nil, limitsClaims: Bool = false, unnoted: UnnotedRoots? = nil
+        documents: [Evidence], claimant: CustomerID? = nil, limitsClaims: Bool = false, corrects: Bool = false,
+        unnoted: UnnotedRoots? = nil
     ) {
         self.documents = documents
         self.claimant = claimant
         self.limitsClaims = limitsClaims
+        self.corrects = corrects
         self.unnoted = unnoted
         let wordings = documents.compactMap { document in document.wording.map { (document.provenance, $0) } }
         self.wordings = Dictionary(wordings) { first, _ in first }
@@ -36,6 +41,8 @@ struct Recording: Sendable {
             let own = document.chains(isClaimed: claimant != nil)
             let chains = own + own.compactMap(\.pointer) + predecessors
             query.keys.formUnion(chains.map(LedgerKey.chain))
+            query.keys.formUnion(
+                document.sharedStatements.map { .transaction(TransactionKey($0.transactionId, in: document.scope)) })
             query.keys.formUnion(document.accounts.map(LedgerKey.customerID))
             if let wording = wordings[document.provenance] {
                 query.keys.formUnion(own.map { .wording(WordingKey(wording, about: $0)) })
@@ -64,6 +71,8 @@ public struct RecordResult: Hashable, Sendable {
     public var tooManyClaims: [ChainKey: Timestamp] = [:]
     /// Notices for the operator (``Notice``), each with the number of its occurrences.
     package var notices: [Notice: Int] = [:]
+    /// The members of ``kept`` that have as many owners as customers may share.
+    public var tooManyOwners: Set<ChainKey> = []
     /// For each presented purchase that several customers have presented, the number of these customers: the first, and
     /// the others of the last 30 days (see ``Claimants``). At most 16.
     public var claimants: [ChainKey: Int] = [:]
@@ -81,6 +90,12 @@ extension Evidence {
     func merge(into chain: inout Chain) {
         for statement in statements { chain.merge(statement) }
         for renewal in renewals { chain.merge(renewal) }
+    }
+
+    /// The statements about transactions that may be in several chains. In environments without an App Store,
+    /// transactions of different purchases have the same ids.
+    fileprivate var sharedStatements: [TransactionStatement] {
+        scope.environment.hasAppStore ? statements.filter { !$0.isAppPurchase } : []
     }
 
     /// Whether a chain was erased after the document was signed. True for an erased chain if the document has no
@@ -102,6 +117,7 @@ extension LedgerDraft {
             let migrated = migrate(document)
             let isClaimed = recording.claimant != nil
             let keys = applicable(document, isClaimed: isClaimed)
+            let others = shareTransactions(of: document, among: keys)
             // If all chains of a document were erased since its signing, the document applies to no chain.
             let isErased = keys.isEmpty && !document.chains(isClaimed: isClaimed).isEmpty
             let wasStored = isStored(document)
@@ -121,6 +137,7 @@ extension LedgerDraft {
                 }
                 for account in document.accounts { _ = findOrAddCustomer(account) }
                 for key in keys { record(document, about: key, recording, claimant, &result) }
+                for key in others { publishStatements(of: document, in: key, recording) }
                 if isNew { wantConsumptionAnswer(to: document) }
             }
             for key in migrated.subtracting(isRecorded ? keys : []).sorted() { publishNow(key) }
@@ -182,7 +199,15 @@ extension LedgerDraft {
         }
         // Owners are linked first, so that a change is published to the new owner.
         linkByToken(&record, whole)
-        if let claimant { claim(&record, whole, for: claimant, isLimited: recording.limitsClaims, &result) }
+        // What counts in another chain is claimed there: an old copy must not claim it for the time when it counts here
+        // again.
+        let named = document.statements.filter { record.chain.isNamed($0.chainName) }
+        let countsElsewhere = !named.isEmpty && named.allSatisfy { !record.chain.counts($0.transactionId) }
+        if recording.corrects, !key.isSharedAppPurchase, let id = recording.claimant {
+            move(&record, to: [id])
+        } else if let claimant, !countsElsewhere {
+            claim(&record, whole, for: claimant, isLimited: recording.limitsClaims, &result)
+        }
         // If a change became due between the signing and now, the document is published as of the instant before the
         // change, and the change follows as of its own instant.
         if let due = record.report?.nextChange, signed < due, due <= now {
@@ -193,6 +218,44 @@ extension LedgerDraft {
         }
         put(record)
         pointToNewest(key)
+    }
+
+    /// Gives the chains that a document names what other chains know about its transactions; see ``Chain/counts(_:)``.
+    ///
+    /// - Returns: The other chains that have transactions of the document.
+    private mutating func shareTransactions(of document: Evidence, among keys: [ChainKey]) -> [ChainKey] {
+        var others: Set<ChainKey> = []
+        for statement in document.sharedStatements {
+            let named = resolved(ChainKey(statement.chainName, in: document.scope))
+            let key = TransactionKey(statement.transactionId, in: document.scope)
+            let sharing = chains(of: key).filter { $0.key != named }
+            guard !sharing.isEmpty else { continue }
+            others.formUnion(sharing.map(\.key))
+            guard keys.contains(named) else { continue }
+            var record = record(named)
+            // A correction is about the purchase, under whatever original id it comes.
+            if record.chain.transactions.isEmpty, let corrected = sharing.first(where: \.isCorrected) {
+                for owner in corrected.owners { link(&record, to: owner.customer, Open(.correction)) }
+            }
+            record.chain.denial = record.chain.denial ?? sharing.lazy.compactMap(\.chain.denial).first
+            for known in sharing.flatMap({ $0.chain.transactions[statement.transactionId]?.statements ?? [] }) {
+                record.chain.take(known)
+            }
+            put(record)
+        }
+        others.subtract(keys)
+        return others.sorted()
+    }
+
+    /// Merges a document's statements into a chain that it does not name, and publishes what changes.
+    private mutating func publishStatements(of document: Evidence, in key: ChainKey, _ recording: Recording) {
+        var record = record(key)
+        publishDue(&record)
+        document.merge(into: &record.chain)
+        linkByToken(&record, record.chain)
+        if recording.corrects, let id = recording.claimant { move(&record, to: [id]) }
+        publish(&record, asOf: now, effectiveAt: min(document.signedDate ?? now, now))
+        put(record)
     }
 
     private mutating func noticeUnknownProducts(in document: Evidence, _ result: inout RecordResult) {
@@ -218,16 +281,17 @@ extension LedgerDraft {
 
 extension LedgerDraft {
     /// Makes the customer named in the documents' account token the owner of a chain, unless a claim or a correction
-    /// has decided its owner. Without a token, a claim or a correction, the chain has no owner.
+    /// has decided its owner. Without a token nothing changes.
     ///
     /// - Parameter chain: The facts that decide about the owner.
     private mutating func linkByToken(_ record: inout ChainRecord, _ chain: Chain) {
         // An accepted claim takes precedence over a token.
         guard !record.owners.contains(where: \.reason.isDecided) else { return }
-        let customer = chain.account.flatMap { findOrAddCustomer($0) }
-        guard record.owners.map(\.customer) != [customer].compactMap(\.self) else { return }
+        guard let customer = chain.account.flatMap({ findOrAddCustomer($0) }),
+            record.owners.map(\.customer) != [customer]
+        else { return }
         for owner in record.owners where owner.customer != customer { unlink(&record, from: owner.customer) }
-        if let customer { link(&record, to: customer, Open(.appAccountToken)) }
+        link(&record, to: customer, Open(.appAccountToken))
     }
 
     private mutating func claim(
@@ -235,11 +299,15 @@ extension LedgerDraft {
         _ result: inout RecordResult
     ) {
         let key = record.key
+        let isShared = key.isSharedAppPurchase
         let claim = Claim(
-            policy: rules.claimPolicy, claimant: claimant, owners: record.owners.map { party($0.customer) },
+            policy: isShared ? .share : rules.claimPolicy, claimant: claimant,
+            owners: record.owners.map { party($0.customer) },
             account: chain.account.flatMap { customer($0) }.map { party($0.customer) },
             isEntitling: chain.isEntitling(rules.catalogue(key.scope), at: now),
-            isFirst: record.claimants.first == claimant.number)
+            isFirst: record.claimants.first == claimant.number,
+            isCorrected: record.isCorrected,
+            mostOwners: isShared ? Claim.mostSharers : .max)
         record.claimants.note(claimant.number, besides: claim.holder?.number, at: now)
         let count = record.claimants.count(at: now)
         if count > 1 { result.claimants[key] = count }
@@ -250,7 +318,9 @@ extension LedgerDraft {
         }
         switch claim.outcome {
         case .unchanged: return
-        case .refused: result.kept.insert(key)
+        case .refused:
+            result.kept.insert(key)
+            if claim.owners.count >= claim.mostOwners { result.tooManyOwners.insert(key) }
         case .accepted(let losers):
             if claim.changesOwner {
                 var changes = OwnerChanges(record.ownerChanges)
@@ -262,7 +332,7 @@ extension LedgerDraft {
                 changes.add(now)
                 record.ownerChanges = changes.times
             }
-            // A claim without limits comes from the app's backend, and corrects claims made by the app on a device.
+            // A claim without limits comes from the app's backend, and counts more than claims from devices.
             if !isLimited, claim.takesFromEstablished, !losers.isEmpty {
                 record.claimants.makeFirst(claimant.number, at: now)
             }

@@ -11,13 +11,21 @@ extension SubscriptionState.Status {
     /// - `stale`: The notification of a renewal may arrive shortly after the end of the period. A minute is as long as
     ///   the customer should have to wait for it.
     /// - `billingGrace`, `billingRetry`: The App Store may retry the charge at any time. The notification history also
-    ///   reports a successful charge, so a question per day suffices.
+    ///   reports a successful charge, so a question per day suffices. A grace period that Apple signed without its end
+    ///   is as uncertain as `stale`.
     public var questionDelay: Duration? {
         switch self {
         case .stale: .seconds(60)
         case .billingGrace, .billingRetry: .seconds(86_400)
         case .active, .expired, .revoked, .upgraded: nil
         }
+    }
+}
+
+extension ChainRecord {
+    /// Whether a grace period runs whose end Apple did not sign.
+    fileprivate var hasUncertainGrace: Bool {
+        report?.state.status == .billingGrace && chain.renewal?.hasGraceWithoutEnd == true
     }
 }
 
@@ -30,9 +38,10 @@ extension LedgerDraft {
     /// ``SubscriptionState/Status/questionDelay``.
     mutating func wantStatus(of record: ChainRecord, since instant: Timestamp) {
         let scope = record.key.scope
-        guard asksAppStore(about: scope), let questionDelay = record.report?.state.status.known?.questionDelay else {
-            return
-        }
+        guard asksAppStore(about: scope), let status = record.report?.state.status.known,
+            let questionDelay = record.hasUncertainGrace
+                ? SubscriptionState.Status.stale.questionDelay : status.questionDelay
+        else { return }
         let id = Job.ID(.subscriptionStatus, record.key.name, in: scope)
         put(Job(id, dueAt: instant.advanced(by: questionDelay)))
     }

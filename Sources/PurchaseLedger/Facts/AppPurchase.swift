@@ -11,6 +11,12 @@ extension ChainKey {
     public var appTransactionId: String? { ChainName.appTransactionId(in: name) }
 }
 
+extension ChainKey {
+    /// Whether the purchase of the app is known by its second alone. Many customers may have bought the app in the same
+    /// second, and nothing tells their documents apart.
+    var isSharedAppPurchase: Bool { isAppPurchase && appTransactionId == nil }
+}
+
 extension Open<ProductType> {
     /// The type of a purchase of the app itself. Apple has no such word.
     package static let app = Open(rawValue: "App")
@@ -45,6 +51,8 @@ extension TransactionStatement {
         self.init(appPurchase: name, source: .receipt, provenance, receipt.originalPurchaseDate)
         originalApplicationVersion = receipt.originalApplicationVersion
         receiptType = receipt.receiptType?.rawValue
+        // Only a volume purchase ends. Xcode writes a date in the year 4001 into every receipt.
+        expiresDate = receiptType?.contains("VPP") == true ? receipt.expirationDate : nil
     }
 
     private init(appPurchase name: String, source: Source, _ provenance: Provenance, _ date: Timestamp?) {

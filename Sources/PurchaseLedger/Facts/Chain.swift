@@ -41,9 +41,18 @@ public struct Chain: Hashable, Sendable {
         self.key = key
     }
 
-    /// Merges a statement about a transaction of the chain. Ignores statements about other chains.
+    /// Merges a statement about a transaction of the chain, even if the statement names a different chain. Ignores
+    /// statements about other transactions of other chains.
     public mutating func merge(_ statement: consuming TransactionStatement) {
-        guard adopt(&statement) else { return }
+        guard transactions[statement.transactionId] != nil || isNamed(statement.namedChain) else { return }
+        take(statement)
+    }
+
+    /// Merges a statement about a transaction, whichever chain it names.
+    package mutating func take(_ statement: consuming TransactionStatement) {
+        let name = statement.namedChain
+        statement.otherChain = isNamed(name) ? nil : name
+        statement.chainName = key.name
         Self.merge(statement, into: &transactions, of: key)
     }
 
@@ -58,14 +67,18 @@ public struct Chain: Hashable, Sendable {
     /// Merges a statement into the residue. The chain had the statement when it was erased, or the statement comes from
     /// a document that was signed before the erasure and arrived after it.
     package mutating func mergeResidue(_ statement: consuming TransactionStatement) {
-        guard adopt(&statement) else { return }
+        guard isNamed(statement.namedChain) else { return }
+        statement.chainName = key.name
         Self.merge(statement.asResidue, into: &residue, of: key)
     }
 
     /// Merges all facts of a chain that was migrated to this chain.
     mutating func takeOver(_ old: Chain) {
         predecessors.formUnion(old.predecessors.union([old.key.name]))
-        for statement in old.transactions.values.flatMap(\.statements) { merge(statement) }
+        // Statements of this chain may name the old one.
+        for statement in (Array(transactions.values) + old.transactions.values).flatMap(\.statements) {
+            take(statement)
+        }
         for statement in old.residue.values.flatMap(\.statements) { mergeResidue(statement) }
         if let renewal = old.renewal { merge(renewal) }
         denial = denial ?? old.denial
@@ -73,15 +86,6 @@ public struct Chain: Hashable, Sendable {
 
     /// Whether `name` is the name of this chain or of a predecessor.
     func isNamed(_ name: String) -> Bool { name == key.name || predecessors.contains(name) }
-
-    /// Gives a statement about this chain the chain's present name.
-    ///
-    /// - Returns: False if the statement is about a different chain.
-    private func adopt(_ statement: inout TransactionStatement) -> Bool {
-        guard isNamed(statement.chainName) else { return false }
-        statement.chainName = key.name
-        return true
-    }
 
     private static func merge(
         _ statement: consuming TransactionStatement, into facts: inout [String: TransactionFact], of key: ChainKey
@@ -106,6 +110,14 @@ extension Chain {
         statement.revocation = judged.revocation
         statement.isUpgraded = judged.isUpgraded
         return statement
+    }
+
+    /// Whether a transaction counts in this chain. The App Store has signed the same transaction with different
+    /// original transaction ids. Each chain that a document names then has all statements about the transaction, and it
+    /// counts in the chain that the newest statement names.
+    public func counts(_ transactionId: String) -> Bool {
+        guard let fact = transactions[transactionId] else { return false }
+        return fact.current?.otherChain == nil
     }
 
     /// A fact merged with the residue of the same transaction.
@@ -134,7 +146,8 @@ extension Chain {
         statements.all.reserveCapacity(transactions.count)
         let facts = transactions.values
         for index in facts.indices {
-            if let statement = current(facts[index]) { statements.all.append(statement) }
+            guard let statement = current(facts[index]), statement.otherChain == nil else { continue }
+            statements.all.append(statement)
             if facts[index].receipt == nil, residue.isEmpty { continue }
             if judged(facts[index]).isCancelledByReceiptAlone {
                 statements.cancelledByReceiptAlone.insert(facts[index].key.transactionId)
@@ -157,7 +170,8 @@ extension Chain {
         let facts = transactions.values
         var latest: (sortKey: (Timestamp, Provenance), token: String)?
         for index in facts.indices {
-            guard let token = facts[index].signed?.appAccountToken, let provenance = facts[index].signed?.provenance
+            guard let token = facts[index].signed?.appAccountToken, let provenance = facts[index].signed?.provenance,
+                facts[index].signed?.otherChain == nil || counts(facts[index].key.transactionId)
             else { continue }
             let sortKey = (facts[index].signed?.purchaseDate ?? .distantPast, provenance)
             if let latest, latest.sortKey >= sortKey { continue }

@@ -210,7 +210,7 @@ extension Evidence {
         self.init(
             .notification, envelope.document, token: envelope.token, scope, envelope.signedDate,
             anchor: envelope.anchor, parts: parts, notification: about
-        ) { _ in (parts.flatMap(\.statements), parts.flatMap(\.renewals)) }
+        ) { _ in (parts.flatMap(\.statements), parts.flatMap(\.renewals).map { $0.completed(by: envelope.payload) }) }
     }
 
     /// An app receipt, with a statement per purchase as of the receipt's creation. A statement about the app's own
@@ -228,6 +228,18 @@ extension Evidence {
             let app = TransactionStatement(receipt.payload, provenance: provenance, in: scope.environment)
             return (statements + [app].compactMap(\.self), [])
         }
+    }
+}
+
+extension RenewalFact {
+    /// The fact with what only the notification around the renewal info says.
+    package func completed(by notification: ResponseBodyV2DecodedPayload) -> RenewalFact {
+        let isGrace =
+            notification.notificationType == .didFailToRenew && notification.subtype == .gracePeriod
+            || notification.data?.status == .billingGracePeriod
+        var fact = self
+        fact.hasGraceWithoutEnd = isGrace && isInBillingRetry && gracePeriodExpiresDate == nil
+        return fact
     }
 }
 

@@ -18,10 +18,16 @@ public struct RenewalFact: Hashable, Sendable {
     public var isInBillingRetry: Bool
     /// The end of the billing grace period; `nil` without a grace period.
     public var gracePeriodExpiresDate: Timestamp?
+    /// Whether a notification says that the billing grace period runs, and its renewal info has no end of it, as Apple
+    /// has signed in production.
+    public var hasGraceWithoutEnd = false
     /// The customer's answer to a price increase; `nil` if there is no increase.
     public var priceIncreaseStatus: Open<PriceIncreaseStatus>?
-    /// The `appAccountToken` of the next renewal; `nil` if the app gave none.
+    /// The `appAccountToken` of the next renewal; `nil` if the app gave none. It lasts if a newer document does not
+    /// have it, as that of a transaction does (``TransactionStatement/olderMembers``).
     public var appAccountToken: String?
+    /// The signing date of the document with the account token if the newest document does not have it.
+    public var olderTokenDate: Timestamp?
     /// The end of the newest period at the time of the signing. The period may already have been over at that time.
     public var renewalDate: Timestamp?
     /// Whether a further commitment follows the present commitment to several monthly payments
@@ -60,10 +66,21 @@ public struct RenewalFact: Hashable, Sendable {
         commitmentAutoRenewProductId = payload.commitmentInfo?.commitmentAutoRenewProductId
     }
 
-    /// The newer of the two facts.
+    /// The newer of the two facts. Only the account token may be that of the older one.
     public func merged(with other: RenewalFact) -> RenewalFact {
-        provenance > other.provenance ? self : other
+        var (newer, older) = provenance > other.provenance ? (self, other) : (other, self)
+        // The same document may have arrived by itself, and in a notification that says more.
+        if newer.provenance == older.provenance, older.hasGraceWithoutEnd { newer.hasGraceWithoutEnd = true }
+        if let token = older.appAccountToken,
+            newer.appAccountToken.map({ (newer.tokenDate, $0) < (older.tokenDate, token) }) ?? true
+        {
+            newer.appAccountToken = token
+            newer.olderTokenDate = older.tokenDate == newer.provenance.signedDate ? nil : older.tokenDate
+        }
+        return newer
     }
+
+    private var tokenDate: Timestamp { olderTokenDate ?? provenance.signedDate }
 }
 
 extension RenewalFact: StoredFields {
@@ -80,8 +97,10 @@ extension RenewalFact: StoredFields {
         try coder.field("expirationIntent", &expirationIntent)
         try coder.field("isInBillingRetry", &isInBillingRetry)
         try coder.field("gracePeriodExpiresDate", &gracePeriodExpiresDate)
+        try coder.field("hasGraceWithoutEnd", &hasGraceWithoutEnd)
         try coder.field("priceIncreaseStatus", &priceIncreaseStatus)
         try coder.field("renewalAppAccountToken", &appAccountToken)
+        try coder.field("olderTokenDate", &olderTokenDate)
         try coder.field("renewalDate", &renewalDate)
         try coder.field("commitmentAutoRenewStatus", &commitmentWillRenew)
         try coder.field("commitmentAutoRenewProductId", &commitmentAutoRenewProductId)

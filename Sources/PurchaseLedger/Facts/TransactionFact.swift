@@ -35,7 +35,7 @@ public struct TransactionFact: Hashable, Sendable {
     package var others: [TransactionStatement] { content.others }
 
     /// Merges the statement of a further document. Of two statements from the same kind of document, the newer
-    /// statement stays, with the earlier ``TransactionStatement/knownSince``.
+    /// statement stays, with what it does not say from the older (``TransactionStatement/olderMembers``).
     public mutating func merge(_ statement: TransactionStatement) {
         switch statement.source.known {
         case .signedTransaction: content = Content(key, newer(signed, statement), receipt, others)
@@ -48,10 +48,7 @@ public struct TransactionFact: Hashable, Sendable {
     }
 
     private func newer(_ old: TransactionStatement?, _ new: TransactionStatement) -> TransactionStatement {
-        guard let old else { return new }
-        var newer = old.provenance > new.provenance ? old : new
-        newer.knownSince = earliest(old.knownSince, new.knownSince)
-        return newer
+        old?.merged(with: new) ?? new
     }
 
     /// The newest statement of each kind of document.
@@ -138,8 +135,10 @@ public struct TransactionStatement: Hashable, Sendable {
     public var knownSince: Timestamp?
     /// The transaction id: a string of digits.
     public var transactionId: String
-    /// The name of the chain; see ``ChainKey/name``.
+    /// The name of the chain that has the statement; see ``ChainKey/name``.
     public var chainName: String
+    /// The name of the chain in the document if it is a different one; see ``Chain/counts(_:)``.
+    public var otherChain: String?
     /// The product id, as in App Store Connect.
     public var productId: String
     /// The kind of product; `nil` if the document does not say.
@@ -194,6 +193,10 @@ public struct TransactionStatement: Hashable, Sendable {
     /// The kind of receipt in Apple's word, such as `Production` or `ProductionVPP`. A signed app transaction states
     /// only the environment.
     public var receiptType: String?
+
+    /// Which members are from an older document, because the newest does not have them, with the signing date of that
+    /// document.
+    public var olderMembers = MemberDates()
 
     /// The transaction id of the chain's first purchase: a string of digits.
     public var originalTransactionId: String { ChainName.originalTransactionId(in: chainName) }
@@ -302,6 +305,8 @@ extension TransactionStatement: StoredFields {
         try coder.field("originalApplicationVersion", &originalApplicationVersion)
         try coder.field("originalPlatform", &originalPlatform)
         try coder.field("receiptType", &receiptType)
+        try coder.field("olderMembers", &olderMembers)
+        try coder.field("otherChain", &otherChain)
     }
 }
 
@@ -332,22 +337,6 @@ extension TransactionStatement.Revocation: StoredFields {
 // MARK: - What documents say
 
 extension TransactionStatement {
-    /// The form of the statement in ``Chain/residue``, the facts kept after an erasure: without account, storefront,
-    /// offer, price and commitment.
-    var asResidue: TransactionStatement {
-        var statement = self
-        statement.appAccountToken = nil
-        statement.storefront = nil
-        statement.offerType = nil
-        statement.offerIdentifier = nil
-        statement.offerDiscountType = nil
-        statement.offerPeriod = nil
-        statement.price = nil
-        statement.currency = nil
-        statement.commitment = nil
-        return statement
-    }
-
     /// Reads a statement from a payload.
     ///
     /// - Parameters:
@@ -392,25 +381,10 @@ extension TransactionStatement {
 
     /// A receipt's statement, completed with the signed transaction's values for fields that the receipt lacks.
     fileprivate func completed(by signed: TransactionStatement) -> TransactionStatement {
-        var statement = self
+        var statement = completed(with: signed)
         // The signed transaction has the milliseconds. If only they differ, a later receipt changes nothing.
         if let date = signed.purchaseDate, purchaseDate?.isNear(date) ?? false { statement.purchaseDate = date }
         if let date = signed.expiresDate, expiresDate?.isNear(date) ?? false { statement.expiresDate = date }
-        statement.type = type ?? signed.type
-        statement.subscriptionGroup = subscriptionGroup ?? signed.subscriptionGroup
-        statement.ownership = ownership ?? signed.ownership
-        statement.appAccountToken = appAccountToken ?? signed.appAccountToken
-        statement.completeOffer(by: signed)
-        statement.webOrderLineItemId = lineItem ?? signed.webOrderLineItemId
-        statement.transactionReason = transactionReason ?? signed.transactionReason
-        statement.price = price ?? signed.price
-        statement.currency = currency ?? signed.currency
-        statement.storefront = storefront ?? signed.storefront
-        statement.commitment = commitment ?? signed.commitment
-        statement.revokedSeats = revokedSeats ?? signed.revokedSeats
-        statement.originalApplicationVersion = originalApplicationVersion ?? signed.originalApplicationVersion
-        statement.originalPlatform = originalPlatform ?? signed.originalPlatform
-        statement.receiptType = receiptType ?? signed.receiptType
         statement.isUpgraded = signed.isUpgraded
         // A receipt gives an upgraded period a cancellation date, as if the period had been refunded.
         if signed.isUpgraded, signed.revocation == nil { statement.revocation = nil }
@@ -419,13 +393,6 @@ extension TransactionStatement {
             statement.revocation = revoked
         }
         return statement
-    }
-
-    private mutating func completeOffer(by signed: TransactionStatement) {
-        offerType = offerType ?? signed.offerType
-        offerIdentifier = offerIdentifier ?? signed.offerIdentifier
-        offerDiscountType = offerDiscountType ?? signed.offerDiscountType
-        offerPeriod = offerPeriod ?? signed.offerPeriod
     }
 }
 

@@ -43,6 +43,8 @@ extension Ledger {
         report.faults = report.faults + reader.faults
         guard report.faults.isEmpty else { return report }
         for key in differing where try await correct(key, from: &reader, at: now) { report.differing.append(key) }
+        // Chains that have the same transaction are found by their facts, which were wrong or missing until now.
+        for key in report.differing { _ = try await correct(key, from: &reader, at: now) }
         report.faults = reader.faults
         try await storage.mend()
         return report
@@ -65,9 +67,13 @@ extension Ledger {
         derived.residue = stored.residue
         derived.predecessors = stored.predecessors
         derived.denial = stored.denial
-        let found = try await reader.evidence(documents)
+        var found = try await reader.evidence(documents)
         let evidence = Array(found.values)
         for document in evidence { document.merge(into: &derived) }
+        let others = try await sharedDocuments(of: derived, reading: &reader)
+        found.merge(try await reader.evidence(others)) { first, _ in first }
+        // Only now all transactions of the chain are known, and statements that name other chains count.
+        for document in found.values { document.merge(into: &derived) }
         // `keepsAllDocuments` is asked only after the documents were read. Otherwise a document could be removed
         // between the question and the reading, and the facts would then differ.
         if derived != stored, try await !storage.keepsAllDocuments() {
@@ -79,7 +85,21 @@ extension Ledger {
         return Derivation(
             documents: documents, derived: derived, migrations: migrations,
             differs: derived != stored || !migrations.isEmpty,
-            isWhole: !documents.contains(where: reader.isUnreadable))
+            isWhole: !documents.union(others).contains(where: reader.isUnreadable))
+    }
+
+    /// The names of the documents of other chains that have transactions of a chain, which were read.
+    private func sharedDocuments(
+        of chain: Chain, reading reader: inout DocumentReader
+    ) async throws -> Set<Provenance> {
+        guard chain.key.scope.environment.hasAppStore, !chain.key.isAppPurchase else { return [] }
+        let keys = chain.transactions.keys.map { LedgerKey.transaction(TransactionKey($0, in: chain.key.scope)) }
+        let others = try await storage.load(LedgerQuery(keys)).chains.keys.filter { $0 != chain.key }
+        guard !others.isEmpty else { return [] }
+        let evidence = try await storage.load(LedgerQuery(others.map(LedgerKey.evidence))).evidence
+        let names = Set(evidence.values.joined().map(\.name))
+        try await reader.read(names)
+        return names
     }
 
     /// The stored facts of a chain, and the names of its documents, which were read. If an unreadable document was

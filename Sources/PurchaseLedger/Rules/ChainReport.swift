@@ -57,7 +57,7 @@ extension ChainReport {
         let grants = history.grants(subscription, catalogue, at: now)
         let purchases = history.purchases
         self.init(
-            subscription.map(ChainState.init) ?? ChainState(history, grants), isSubscription: subscription != nil)
+            subscription.map(ChainState.init) ?? ChainState(history, at: now), isSubscription: subscription != nil)
         for index in purchases.indices where purchases[index].revocation != nil {
             revoked.insert(purchases[index].transactionId)
         }
@@ -66,7 +66,7 @@ extension ChainReport {
         nextChange = history.nextChange(chain.renewal, catalogue, after: now)
         isEntitling = !grants.isEmpty
         entitlements = GivenEntitlements(grants, catalogue, in: chain.key.scope.environment)
-        if chain.hasChanged(catalogue, by: now) { asOf = now }
+        if chain.hasChanged(history, catalogue, by: now) { asOf = now }
     }
 
     /// The tolerated difference between the clocks of two servers, or of a server and the App Store. If a clock is
@@ -87,7 +87,7 @@ struct ChainEvaluation {
     private let subscription: SubscriptionState?
 
     init(_ chain: Chain, _ catalogue: Catalogue, at now: Timestamp) {
-        let history = chain.history(catalogue, at: now)
+        let history = chain.history(catalogue)
         self.chain = chain
         subscription = history.subscription(chain.renewal, at: now)
         report = ChainReport(chain, history, subscription, catalogue, at: now)
@@ -120,12 +120,11 @@ extension Chain {
 
     /// Whether time alone may have changed an answer about the chain between the signing of its newest document and
     /// `now`.
-    fileprivate func hasChanged(_ catalogue: Catalogue, by now: Timestamp) -> Bool {
+    fileprivate func hasChanged(_ history: PurchaseHistory, _ catalogue: Catalogue, by now: Timestamp) -> Bool {
         let signed = newestSigningDate ?? .distantPast
-        // Most documents arrive moments after they are signed. Too little time has then passed for a change, and the
-        // history need not be computed a second time.
+        // Most documents arrive moments after they are signed. Too little time has then passed for a change.
         guard signed.advanced(by: ChainReport.clockTolerance) < now else { return false }
-        let next = history(catalogue, at: signed).nextChange(renewal, catalogue, after: signed)
+        let next = history.nextChange(renewal, catalogue, after: signed)
         return next.map { $0 <= now } ?? false
     }
 }

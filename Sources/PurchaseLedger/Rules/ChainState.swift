@@ -11,8 +11,9 @@ public struct ChainState: Hashable, Sendable, Decodable {
     /// The product of a subscription's ``SubscriptionState/governing`` period, or of the last purchase in any other
     /// chain.
     public var productId: String?
-    /// The end of access; `nil` if there is no access, or if access does not end. For a subscription, the value is
-    /// ``SubscriptionState/accessUntil``.
+    /// Whether the purchase gives access by itself; see ``Access/isGiven``.
+    public var hasAccess: Bool
+    /// The instant at which access ends or ended; see ``Access/until``.
     public var until: Timestamp?
     /// Whether a subscription will renew; `nil` if unknown.
     public var willRenew: Bool?
@@ -21,11 +22,12 @@ public struct ChainState: Hashable, Sendable, Decodable {
     public var commitmentWillRenew: Bool?
 
     public init(
-        status: SubscriptionState.Status, productId: String? = nil, until: Timestamp? = nil, willRenew: Bool? = nil,
-        commitmentWillRenew: Bool? = nil
+        status: SubscriptionState.Status, productId: String? = nil, hasAccess: Bool = true, until: Timestamp? = nil,
+        willRenew: Bool? = nil, commitmentWillRenew: Bool? = nil
     ) {
         self.status = Open(status)
         self.productId = productId
+        self.hasAccess = hasAccess
         self.until = until
         self.willRenew = willRenew
         self.commitmentWillRenew = commitmentWillRenew
@@ -37,20 +39,28 @@ extension ChainState {
     init(_ subscription: SubscriptionState) {
         status = Open(subscription.status)
         productId = subscription.governing.productId
+        hasAccess = subscription.hasAccess
         until = subscription.accessUntil
         willRenew = subscription.willRenew
         commitmentWillRenew = subscription.commitmentWillRenew
     }
 
-    /// The state of purchases other than subscriptions.
-    init(_ history: PurchaseHistory, _ grants: [Grant]) {
-        let isUsable = !grants.isEmpty || history.consumables.contains { $0.revokedQuantity < $0.quantity }
-        // Only non-renewing subscriptions expire. A non-consumable with several transaction ids is revoked if any of
-        // its transactions is revoked.
-        let isOver = history.purchases.contains { $0.type == .nonRenewingSubscription && $0.revocation == nil }
-        status = Open(isUsable ? .active : isOver && !history.isRefused ? .expired : .revoked)
+    /// The state of purchases other than subscriptions. Of several, the access that lasts longest counts.
+    init(_ history: PurchaseHistory, at now: Timestamp) {
+        let purchases = history.purchases + [history.app].compactMap(\.self)
+        let access = purchases.map { history.access(of: $0, at: now) }
+        let longest = access.max { left, right in
+            let ends = (left.until ?? .distantFuture, right.until ?? .distantFuture)
+            return left.isGiven == right.isGiven ? ends.0 < ends.1 : right.isGiven
+        }
+        // All purchases may count in other chains; see ``Chain/counts(_:)``.
+        hasAccess = longest?.isGiven ?? false
+        until = longest == nil ? Timestamp(milliseconds: 0) : longest?.until
+        // A non-consumable with several transaction ids is revoked if any of its transactions is revoked.
+        let isOver = purchases.contains {
+            ($0.type == .nonRenewingSubscription || $0.isAppPurchase) && $0.revocation == nil
+        }
+        status = Open(hasAccess ? .active : isOver && !history.isRefused ? .expired : .revoked)
         productId = history.purchases.last?.productId
-        let end = grants.map { $0.until ?? .distantFuture }.max()
-        until = end == .distantFuture ? nil : end
     }
 }

@@ -15,6 +15,14 @@ package struct Claim {
     package var isEntitling: Bool
     /// Whether the claimant had the purchase before all others; see ``Claimants``.
     package var isFirst: Bool
+    /// Whether a correction set the owners. They then change by corrections alone.
+    package var isCorrected: Bool
+    /// The most owners that claims can make.
+    package var mostOwners: Int
+
+    /// The most owners of a purchase of the app itself without an id, which may belong to all buyers of a second. More
+    /// than that is a receipt in circulation.
+    package static let mostSharers = Claimants.limit
 
     /// A customer, and whether the customer exists in its own right; see ``CustomerRecord/isEstablished``.
     package struct Party: Hashable, Sendable {
@@ -29,7 +37,7 @@ package struct Claim {
 
     package init(
         policy: ClaimPolicy, claimant: Customer, owners: [Party], account: Party?, isEntitling: Bool,
-        isFirst: Bool = false
+        isFirst: Bool = false, isCorrected: Bool = false, mostOwners: Int = .max
     ) {
         self.policy = policy
         self.claimant = claimant
@@ -37,6 +45,8 @@ package struct Claim {
         self.account = account
         self.isEntitling = isEntitling
         self.isFirst = isFirst
+        self.isCorrected = isCorrected
+        self.mostOwners = mostOwners
     }
 
     /// The outcome of a claim.
@@ -51,6 +61,7 @@ package struct Claim {
 
     package var outcome: Outcome {
         if owners.contains(where: { $0.customer == claimant }) { return .unchanged }
+        if isCorrected || owners.count >= mostOwners { return .refused }
         return switch policy {
         case .accountTokenWins where isSignedForAnother: .refused
         case .transferIfInactive where isEntitling && !owners.isEmpty: .refused

@@ -158,6 +158,8 @@ extension JSONWriter {
             writer.member("status", state.status.rawValue)
             writer.name("productId")
             if let productId = state.productId { writer.string(productId) } else { writer.null() }
+            writer.name("hasAccess")
+            writer.bool(state.hasAccess)
             writer.name("until")
             if let until = state.until { writer.number(until.milliseconds) } else { writer.null() }
             writer.name("willRenew")

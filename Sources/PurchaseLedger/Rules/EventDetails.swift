@@ -61,7 +61,7 @@ public struct EventDetails: Hashable, Sendable, Decodable {
         revocationType = statement?.revocation?.type
         revocationPercentage = statement?.revocation?.percentage
         expirationIntent = state?.expirationIntent
-        if state?.status == .billingGrace { gracePeriodExpiresDate = state?.accessUntil }
+        gracePeriodExpiresDate = state?.gracePeriodExpiresDate
     }
 }
 

@@ -39,7 +39,7 @@ extension Chain {
     /// Whether the purchase is in force at `now`. A product outside the catalogue counts too: a copied document must
     /// not move a purchase because the configuration lacks its product.
     func isEntitling(_ catalogue: Catalogue, at now: Timestamp) -> Bool {
-        let history = history(catalogue, at: now)
+        let history = history(catalogue)
         return !history.grants(history.subscription(renewal, at: now), catalogue, at: now).isEmpty
     }
 }
@@ -53,12 +53,16 @@ extension PurchaseHistory {
         guard !isRefused else { return [] }
         var grants = state.map { periodGrants($0, catalogue, at: now) } ?? []
         for index in purchases.indices where purchases[index].type == .nonRenewingSubscription {
-            if let grant = Grant(nonRenewing: purchases[index], catalogue, at: now) { grants.append(grant) }
+            let access = access(of: purchases[index], at: now)
+            guard access.isGiven else { continue }
+            grants.append(Grant(statement: purchases[index], reason: .purchase, until: access.until))
         }
         if let nonConsumable, nonConsumable.revocation == nil {
             grants.append(Grant(statement: nonConsumable, reason: .purchase))
         }
-        if let app { grants.append(Grant(statement: app, reason: .appPurchase)) }
+        if let app, access(of: app, at: now).isGiven {
+            grants.append(Grant(statement: app, reason: .appPurchase, until: app.expiresDate))
+        }
         // Receipts do not name the group. All subscription periods of a chain are in the same group, so the group is
         // taken from any statement that names it.
         let group = purchases.indices.lazy.compactMap { purchases[$0].subscriptionGroup }.first
@@ -69,32 +73,33 @@ extension PurchaseHistory {
     }
 
     /// The grants of the running periods at `now`, and of the grace period or ``Catalogue/staleLeeway`` after the
-    /// governing period (``SubscriptionState/governing``). A future period only extends these grants; but if it
-    /// is the governing period, it has a grant of its own.
+    /// governing period (``SubscriptionState/governing``). A renewal that has not begun only extends these grants; but
+    /// if it is the governing period, it has a grant of its own.
     private func periodGrants(_ state: SubscriptionState, _ catalogue: Catalogue, at now: Timestamp) -> [Grant] {
         var grants: [Grant] = []
         var prepaid: [TransactionStatement] = []
         for index in periods.indices where now < periods[index].end && periods[index].revocation == nil {
-            let isAhead = now < periods[index].start
+            let isAhead = !hasBegun(periods[index], at: now)
             if isAhead { prepaid.append(periods[index]) }
             guard !isAhead || periods[index] == state.governing else { continue }
             grants.append(
                 Grant(statement: periods[index], reason: .subscription, until: periods[index].expiresDate))
         }
-        if let grant = Grant(afterEndOf: state, catalogue, at: now) { grants.append(grant) }
+        if let grant = Grant(afterEndOf: state) { grants.append(grant) }
         for index in grants.indices { grants[index].prepaid = prepaid }
         return grants
     }
 
     /// The earliest instant after `now` at which an answer about the chain may change if no further fact arrives.
     func nextChange(_ renewal: RenewalFact?, _ catalogue: Catalogue, after now: Timestamp) -> Timestamp? {
-        var next = starts.first { now < $0 }
+        var next = nextStart(after: now)
         func consider(_ instant: Timestamp?) {
             if let instant, now < instant { next = earliest(next, instant) }
         }
         consider(renewal?.gracePeriodExpiresDate)
+        consider(app?.expiresDate)
         for index in purchases.indices where purchases[index].type == .nonRenewingSubscription {
-            consider(purchases[index].nonRenewingEnd(catalogue))
+            consider(nonRenewingEnd(of: purchases[index]))
         }
         for index in periods.indices {
             guard let end = periods[index].expiresDate else { continue }
@@ -108,33 +113,9 @@ extension PurchaseHistory {
 extension Grant {
     /// The grant after the end of a subscription's period: for the grace period, or for the leeway in which a late
     /// renewal may still arrive. `nil` in all other cases.
-    fileprivate init?(afterEndOf state: SubscriptionState, _ catalogue: Catalogue, at now: Timestamp) {
-        switch state.status {
-        case .billingGrace:
-            self.init(statement: state.governing, reason: .billingGrace, until: state.accessUntil)
-        case .stale:
-            let end = state.governing.expiresDate?.advanced(by: catalogue.staleLeeway)
-            guard let end, now < end else { return nil }
-            self.init(statement: state.governing, reason: .stale, until: end)
-        case .active, .expired, .billingRetry, .revoked, .upgraded:
-            return nil
-        }
-    }
-
-    /// The grant of a non-renewing subscription; `nil` if it was revoked, has not begun or has ended.
-    fileprivate init?(nonRenewing purchase: TransactionStatement, _ catalogue: Catalogue, at now: Timestamp) {
-        guard purchase.revocation == nil, purchase.start <= now else { return nil }
-        let end = purchase.nonRenewingEnd(catalogue)
-        guard now < end ?? .distantFuture else { return nil }
-        self.init(statement: purchase, reason: .purchase, until: end)
-    }
-}
-
-extension TransactionStatement {
-    /// The end of a non-renewing subscription, which is its product's configured duration after the purchase; `nil` for
-    /// no end.
-    fileprivate func nonRenewingEnd(_ catalogue: Catalogue) -> Timestamp? {
-        guard let purchaseDate, let duration = catalogue.products[productId]?.duration else { return nil }
-        return purchaseDate.advanced(by: duration)
+    fileprivate init?(afterEndOf state: SubscriptionState) {
+        guard state.hasAccess, state.status != .active else { return nil }
+        let reason: Entitlement.Reason = state.status == .stale ? .stale : .billingGrace
+        self.init(statement: state.governing, reason: reason, until: state.accessUntil)
     }
 }

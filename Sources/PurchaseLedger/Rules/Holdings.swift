@@ -30,7 +30,7 @@ extension Holdings {
         at now: Timestamp
     ) {
         let chains = chains.sorted { $0.key.name < $1.key.name }
-        self.init(chains.map { ($0, $0.history(catalogue, at: now)) }, grants, catalogue, at: now)
+        self.init(chains.map { ($0, $0.history(catalogue)) }, grants, catalogue, at: now)
     }
 
     /// - Parameters:

@@ -25,17 +25,17 @@ struct PurchaseHistory {
     let nonConsumable: TransactionStatement?
     /// The purchase of the app itself; `nil` in all other chains. Such a chain has neither purchases nor periods.
     let app: TransactionStatement?
-    /// The start of each transaction, in order, including residue. At each start a further period may be superseded.
-    let starts: [Timestamp]
     /// Whether any period was upgraded or superseded, including periods of which only residue (``Chain/residue``) is
     /// left.
     let hasSuperseded: Bool
     /// Whether the operator refuses the chain. A refused chain grants nothing; see ``Catalogue/refuses(_:)``.
     let isRefused: Bool
+    /// All periods, including superseded periods and residue.
+    private let timeline: Timeline
+    let catalogue: Catalogue
 
-    /// - Parameter now: A purchase with a later date supersedes nothing yet. Such a date occurs, for example, if the
-    ///   server's clock is behind.
-    fileprivate init(_ chain: Chain, isRefused: Bool, at now: Timestamp) {
+    fileprivate init(_ chain: Chain, _ catalogue: Catalogue, isRefused: Bool) {
+        self.catalogue = catalogue
         self.isRefused = isRefused
         var statements = chain.statements
         let erased = statements.erased
@@ -47,18 +47,17 @@ struct PurchaseHistory {
         }
         statements.all.sort { $0.isBought(before: $1) }
         var purchases = statements.all
-        let timeline = Timeline(purchases, cancelledByReceipt: statements.cancelledByReceiptAlone, at: now)
+        timeline = Timeline(purchases, cancelledByReceipt: statements.cancelledByReceiptAlone)
         for index in purchases.indices where timeline.upgraded.contains(purchases[index].transactionId) {
             purchases[index].markUpgraded()
         }
         // Residue is evaluated with the other statements. A purchase with nothing left but residue then counts only in
-        // `starts` and `hasSuperseded`.
+        // `hasSuperseded` and `timeline`.
         let nonConsumables = purchases.elements(where: \.isNonConsumable)
         nonConsumable =
             nonConsumables.allSatisfy { erased.contains($0.transactionId) }
             ? nil : TransactionStatement(merging: nonConsumables)
         hasSuperseded = timeline.hasSuperseded
-        starts = purchases.indices.map { purchases[$0].start }
         self.purchases = erased.isEmpty ? purchases : purchases.elements { !erased.contains($0.transactionId) }
         periods = timeline.periods(without: erased)
         lastPeriod = timeline.lastPeriod(without: erased)
@@ -67,12 +66,12 @@ struct PurchaseHistory {
 
 extension Chain {
     /// The purchases of the chain, evaluated together.
-    func history(_ catalogue: Catalogue, at now: Timestamp) -> PurchaseHistory {
-        PurchaseHistory(self, isRefused: catalogue.refuses(self), at: now)
+    func history(_ catalogue: Catalogue) -> PurchaseHistory {
+        PurchaseHistory(self, catalogue, isRefused: catalogue.refuses(self))
     }
 
-    /// The history as signed by the App Store, without the operator's refusals. It does not depend on the clock.
-    private var signedHistory: PurchaseHistory { PurchaseHistory(self, isRefused: false, at: .distantFuture) }
+    /// The history as signed by the App Store, without the operator's refusals.
+    private var signedHistory: PurchaseHistory { PurchaseHistory(self, Catalogue(), isRefused: false) }
 
     /// The statements about all transactions except those of which only residue is left, the earliest purchase first.
     /// An upgraded period that a receipt reports as cancelled is marked as upgraded instead.
@@ -91,6 +90,40 @@ extension Chain {
         var erased = self
         for statement in transactions.values.flatMap(\.statements) { erased.mergeResidue(statement) }
         return erased.residue
+    }
+}
+
+extension PurchaseHistory {
+    /// Whether a purchase has begun at `now`. The App Store charges renewals up to a day ahead; only they wait for
+    /// their date. Any other purchase was paid for when it was signed: if its date is ahead of the clock, then the
+    /// clock is behind, or the App Store's is ahead.
+    func hasBegun(_ purchase: TransactionStatement, at now: Timestamp) -> Bool {
+        purchase.start <= now || !timeline.isRenewal(purchase, catalogue)
+    }
+
+    /// All periods, superseded or not, each with its transaction ids.
+    var allPeriods: [(period: TransactionStatement, transactionIds: [String], isSuperseded: Bool)] {
+        timeline.entries.indices.map { index in
+            let entry = timeline.entries[index]
+            return (entry.period, entry.transactionIds, entry.isSuperseded)
+        }
+    }
+
+    /// The end of a non-renewing subscription, which is its product's configured duration after the purchase; `nil` for
+    /// no end.
+    func nonRenewingEnd(of purchase: TransactionStatement) -> Timestamp? {
+        guard let purchaseDate = purchase.purchaseDate, let duration = catalogue.products[purchase.productId]?.duration
+        else { return nil }
+        return purchaseDate.advanced(by: duration)
+    }
+
+    /// The next date after `now` at which a period begins; `nil` if there is none.
+    func nextStart(after now: Timestamp) -> Timestamp? {
+        let entries = timeline.entries
+        let next = entries.indices.first { index in
+            now < entries[index].period.start && timeline.isRenewal(entries[index].period, catalogue)
+        }
+        return next.map { entries[$0].period.start }
     }
 }
 
@@ -149,11 +182,27 @@ private struct Timeline {
     /// - Parameters:
     ///   - purchases: All purchases, the earliest first. Only periods of subscriptions are used.
     ///   - cancelled: The ids of transactions that only receipts report as cancelled.
-    init(_ purchases: [TransactionStatement], cancelledByReceipt cancelled: Set<String>, at now: Timestamp) {
+    init(_ purchases: [TransactionStatement], cancelledByReceipt cancelled: Set<String>) {
         findPeriods(in: purchases)
         findRenewals()
-        findSuperseded(at: now)
         if !cancelled.isEmpty { markUpgrades(of: cancelled) }
+        findSuperseded()
+    }
+
+    /// How long after the end of a period its renewal may begin, in documents that do not mark renewals. Genuine ones
+    /// begin up to ten minutes late.
+    private static let renewalDelay = Duration.seconds(3600)
+
+    /// Whether a period whose date is ahead was charged as a renewal. Without a mark it counts as one if a period has
+    /// just ended, unless the product has a higher level: an upgrade is a purchase.
+    func isRenewal(_ period: TransactionStatement, _ catalogue: Catalogue) -> Bool {
+        if let reason = period.transactionReason { return reason == .renewal }
+        let rank = catalogue.rank(period.productId)
+        return entries.contains { entry in
+            let end = entry.period.end
+            return end.second <= period.start.second && period.start <= end.advanced(by: Self.renewalDelay)
+                && catalogue.rank(entry.period.productId) <= rank
+        }
     }
 
     /// Merges transactions with the same ``TransactionStatement/lineItem`` into one period, because they belong to the
@@ -193,10 +242,11 @@ private struct Timeline {
 
     /// Finds the superseded periods. A purchase of a different product supersedes the running period, and also the
     /// renewals of that period that were charged ahead.
-    private mutating func findSuperseded(at now: Timestamp) {
+    private mutating func findSuperseded() {
         for index in entries.indices {
             entries[index].isSuperseded =
-                entries[index].period.isUpgraded || hasSuccessor(index) { $0.start <= now }
+                entries[index].period.isUpgraded
+                || hasPurchase(insteadOf: index, after: index, before: entries[index].period.end)
         }
         hasSuperseded = entries.indices.contains { entries[$0].isSuperseded }
         if hasSuperseded { supersedeRenewals() }
@@ -213,27 +263,36 @@ private struct Timeline {
         }
     }
 
-    /// Marks upgraded periods. A period was upgraded if its cancellation date in a receipt is in the same second as the
-    /// purchase that superseded it.
+    /// Marks upgraded periods. Receipts report an upgrade as a cancellation. A cancelled period was upgraded if the
+    /// customer bought a different product between its begin, or the begin of the period that it renewed, and its
+    /// cancellation or end.
     private mutating func markUpgrades(of cancelled: Set<String>) {
         for index in entries.indices where entries[index].isCancelled(byReceipts: cancelled) {
-            let second = entries[index].period.revocation?.date.second
-            guard hasSuccessor(index, where: { $0.start.second == second }) else { continue }
+            // A purchase in the second of the cancellation counts: receipts have whole seconds.
+            guard let date = entries[index].period.revocation?.date.advanced(by: .seconds(1)) else { continue }
+            let end = min(date, entries[index].period.end)
+            guard hasPurchase(insteadOf: index, after: renewed(by: index) ?? index, before: end) else { continue }
             entries[index].period.markUpgraded()
             upgraded.formUnion(entries[index].transactionIds)
         }
     }
 
-    /// Whether the customer bought a different product during a period, in a purchase that meets a condition. Renewals
-    /// do not count.
-    private func hasSuccessor(_ index: Int, where condition: (TransactionStatement) -> Bool) -> Bool {
-        let start = entries[index].period.start
-        let end = entries[index].period.end
-        for other in entries.indices[(index + 1)...] {
+    /// The period that a renewal continues; `nil` for a purchase.
+    private func renewed(by index: Int) -> Int? {
+        let start = entries[index].period.start.second
+        guard entries[index].isRenewal else { return nil }
+        return entries[..<index].lastIndex { $0.period.end.second == start }
+    }
+
+    /// Whether the customer bought a different product than that of the period `index`, after the period `first` began
+    /// and before `end`. Renewals do not count.
+    private func hasPurchase(insteadOf index: Int, after first: Int, before end: Timestamp) -> Bool {
+        let start = entries[first].period.start
+        for other in entries.indices[(first + 1)...] {
             let next = entries[other].period.start
             guard next < end else { return false }
             if !entries[other].isRenewal, next > start,
-                entries[other].period.productId != entries[index].period.productId, condition(entries[other].period)
+                entries[other].period.productId != entries[index].period.productId
             {
                 return true
             }

@@ -45,8 +45,14 @@ public struct SubscriptionState: Hashable, Sendable {
     /// The last period of the same product that is paid for without a gap: ``governing``, or a renewal that was charged
     /// ahead.
     public var lastPaid: TransactionStatement
-    /// The instant at which access to the product ends; `nil` unless the status is `active` or `billingGrace`.
-    public var accessUntil: Timestamp?
+    /// Whether the subscription gives access by itself; see ``Access/isGiven``. A ``Status/stale`` subscription does
+    /// for ``Catalogue/staleLeeway``.
+    public var hasAccess: Bool { access.isGiven }
+    /// The instant at which access to the product ends or ended; see ``Access/until``.
+    public var accessUntil: Timestamp? { access.until }
+    package var access: Access
+    /// The end of the grace period that runs, as the App Store signed it; `nil` without one.
+    package var gracePeriodExpiresDate: Timestamp?
     /// The next time at which this state may change without a further fact; `nil` for never.
     public var nextChange: Timestamp?
     /// Whether the subscription will renew; `nil` if unknown, because no renewal info about the period in ``governing``
@@ -67,6 +73,9 @@ public struct SubscriptionState: Hashable, Sendable {
     /// subscriptions.
     public var seats: Int?
 
+    /// Whether only ``Catalogue/staleLeeway`` gives access after the end of the period.
+    package var isUncertain: Bool { status == .stale || status == .billingGrace && gracePeriodExpiresDate == nil }
+
     /// Whether the App Store still tries to charge; `nil` if unknown.
     package var isInBillingRetry: Bool? {
         switch status {
@@ -78,6 +87,8 @@ public struct SubscriptionState: Hashable, Sendable {
 
     fileprivate init(_ status: Status, _ governing: TransactionStatement) {
         self.status = status
+        // Until something says more: the subscription never gave access.
+        access = .ended(governing.date)
         self.governing = governing
         lastPaid = governing
     }
@@ -91,7 +102,7 @@ extension Chain {
     /// was superseded, the status is `upgraded`. If the operator refuses the chain (``Catalogue/refuses(_:)``), the
     /// status is `revoked` in any case.
     public func subscription(_ catalogue: Catalogue, at now: Timestamp) -> SubscriptionState? {
-        history(catalogue, at: now).subscription(renewal, at: now)
+        history(catalogue).subscription(renewal, at: now)
     }
 }
 
@@ -108,18 +119,13 @@ extension PurchaseHistory {
             return state
         }
         let applicable = renewal.flatMap { $0.isAbout(governing) ? $0 : nil }
-        let status = isRefused ? .revoked : Self.status(of: governing, applicable, at: now)
+        let grace = applicable?.graceEnd(of: governing, catalogue)
+        let status = isRefused ? .revoked : Self.status(of: governing, applicable, grace, at: now)
         var state = SubscriptionState(status, governing)
-        switch state.status {
-        case .active:
-            state.lastPaid = lastPaid(after: governing)
-            state.accessUntil = state.lastPaid.expiresDate
-        case .billingGrace:
-            state.accessUntil = applicable?.gracePeriodExpiresDate
-        case .expired, .billingRetry, .revoked, .stale, .upgraded:
-            break
-        }
-        state.nextChange = nextChange(of: state, applicable, at: now)
+        if status == .active { state.lastPaid = lastPaid(after: governing) }
+        if !isRefused { state.access = access(by: state, grace, at: now) }
+        if status == .billingGrace { state.gracePeriodExpiresDate = applicable?.gracePeriodExpiresDate }
+        state.nextChange = nextChange(of: state, at: now)
         state.willRenew = applicable?.willRenew
         state.nextProductId = renewal?.autoRenewProductId
         state.expirationIntent = applicable?.expirationIntent
@@ -128,6 +134,20 @@ extension PurchaseHistory {
         state.nextCommitmentProductId = applicable?.commitmentAutoRenewProductId
         state.seats = seats(of: governing)
         return state
+    }
+
+    /// - Parameter grace: The end of the grace period; `nil` without one.
+    private func access(by state: SubscriptionState, _ grace: Timestamp?, at now: Timestamp) -> Access {
+        let end = state.governing.end
+        return switch state.status {
+        case .active: .given(until: state.lastPaid.expiresDate)
+        case .billingGrace: .given(until: grace)
+        case .billingRetry: .ended(max(end, grace ?? end))
+        case .stale: Access(until: end.advanced(by: catalogue.staleLeeway), at: now)
+        case .expired: .ended(end)
+        case .revoked: Access(revoked: state.governing)
+        case .upgraded: state.access
+        }
     }
 
     /// The number of seats that were not revoked. If a period has several transactions, the number is unknown, because
@@ -144,22 +164,23 @@ extension PurchaseHistory {
     /// governs. A later bought period that was revoked or is over does not change this, because the running period was
     /// paid for and grants access.
     ///
-    /// If no period runs, the last bought period that has begun governs. If no period has begun, the first period
-    /// governs. It is a renewal that was charged ahead, which proves that a period before it is running.
+    /// If no period runs, the last bought period that has begun governs (``hasBegun(_:at:)``). If no period has begun,
+    /// the first period governs. It is a renewal that was charged ahead, which proves that a period before it is
+    /// running.
     private func governing(at now: Timestamp) -> TransactionStatement? {
-        let begun = periods.indices.filter { periods[$0].start <= now }
+        let begun = periods.indices.filter { hasBegun(periods[$0], at: now) }
         let last = begun.last { periods[$0].revocation == nil && now < periods[$0].end } ?? begun.last
         return last.map { periods[$0] } ?? periods.first
     }
 
     private static func status(
-        of governing: TransactionStatement, _ renewal: RenewalFact?, at now: Timestamp
+        of governing: TransactionStatement, _ renewal: RenewalFact?, _ grace: Timestamp?, at now: Timestamp
     ) -> SubscriptionState.Status {
         if governing.revocation != nil { return .revoked }
         if now < governing.end { return .active }
         guard let renewal else { return .stale }
         if renewal.isInBillingRetry {
-            return renewal.gracePeriodExpiresDate.map { now < $0 } ?? false ? .billingGrace : .billingRetry
+            return grace.map { now < $0 } ?? false ? .billingGrace : .billingRetry
         }
         // The renewal is only late, unless a document announced the end.
         return renewal.willRenew == false || renewal.expirationIntent != nil ? .expired : .stale
@@ -175,12 +196,19 @@ extension PurchaseHistory {
         return last
     }
 
-    /// The end of the governing period or of its grace period, or the date of the next purchase if it is earlier. `nil`
-    /// if all of these are over.
-    private func nextChange(of state: SubscriptionState, _ renewal: RenewalFact?, at now: Timestamp) -> Timestamp? {
-        let end = state.status == .billingGrace ? renewal?.gracePeriodExpiresDate : state.governing.expiresDate
-        let next = starts.first { $0 > now }
-        return [end, next].compactMap { $0 }.filter { $0 > now }.min()
+    /// The end of the governing period or of the access after it, or the begin of a renewal that was charged ahead if
+    /// it is earlier. `nil` if all of these are over.
+    private func nextChange(of state: SubscriptionState, at now: Timestamp) -> Timestamp? {
+        let end = state.status == .active ? state.governing.expiresDate : state.accessUntil
+        return [end, nextStart(after: now)].compactMap { $0 }.filter { $0 > now }.min()
+    }
+}
+
+extension RenewalFact {
+    /// The end of the grace period after `period`; `nil` without one. If the App Store signed the grace period without
+    /// its end, the period is as long as that of a late renewal.
+    fileprivate func graceEnd(of period: TransactionStatement, _ catalogue: Catalogue) -> Timestamp? {
+        gracePeriodExpiresDate ?? (hasGraceWithoutEnd ? period.end.advanced(by: catalogue.staleLeeway) : nil)
     }
 }
 

@@ -12,7 +12,7 @@ public import AppStoreModel
 public enum LedgerKey: Hashable, Sendable {
     /// The record of a chain.
     case chain(ChainKey)
-    /// The chain that contains a transaction, with the chain's record.
+    /// The chains that have a transaction, with their records.
     case transaction(TransactionKey)
     /// The customer with an id.
     case customerID(CustomerID)

@@ -40,8 +40,8 @@ public struct LedgerSnapshot: Sendable {
     public var query: LedgerQuery
     /// The existing chains of the query.
     public var chains: [ChainKey: ChainRecord] = [:]
-    /// The chain of each transaction. If documents name different chains, for example after a migration, the newest
-    /// document decides.
+    /// The chain of each transaction of the query. If documents name different chains, all of them are in ``chains``,
+    /// and this is the one in which the transaction counts (``Chain/counts(_:)``).
     public var transactions: [TransactionKey: ChainKey] = [:]
     /// The customer of each id in the query. Ids without a customer are missing.
     public var ids: [CustomerID: Customer] = [:]
@@ -92,8 +92,8 @@ package protocol SnapshotSource {
     func customer(_ customer: Customer) throws -> CustomerRecord?
     /// - Returns: The record. The caller treats an empty record like a missing record.
     func chain(_ key: ChainKey) throws -> ChainRecord?
-    /// The chain named by the newest document about a transaction.
-    func chain(of transaction: TransactionKey) throws -> ChainKey?
+    /// The chains that have a transaction, in any order.
+    func chains(of transaction: TransactionKey) throws -> [ChainKey]
     func chains(of customer: Customer, in environment: Environment) throws -> [ChainRecord]
     /// Whether a document is stored and can be read.
     func isStored(_ name: Provenance) throws -> Bool
@@ -123,9 +123,9 @@ extension LedgerSnapshot {
         switch key {
         case .chain(let key): try addChain(key, from: source)
         case .transaction(let transaction):
-            guard let key = try source.chain(of: transaction) else { break }
-            transactions[transaction] = key
-            try addChain(key, from: source)
+            let keys = try source.chains(of: transaction)
+            for key in keys { try addChain(key, from: source) }
+            transactions[transaction] = keys.compactMap { chains[$0] }.key(of: transaction)
         case .holdings(let id, let environment):
             guard let customer = ids[id] else { break }
             for record in try source.chains(of: customer, in: environment) { chains[record.key] = record }
@@ -149,13 +149,14 @@ extension LedgerSnapshot {
 }
 
 extension Sequence<ChainRecord> {
-    /// The chain named by the newest document about a transaction.
+    /// The chain in which a transaction counts, or else that with its newest document.
     package func key(of transaction: TransactionKey) -> ChainKey? {
-        let named = compactMap { record -> (Provenance, ChainKey)? in
+        let named = compactMap { record -> (Int, Provenance, ChainKey)? in
             let statements = record.chain.transactions[transaction.transactionId]?.statements
-            return statements?.map(\.provenance).max().map { ($0, record.key) }
+            let rank = record.chain.counts(transaction.transactionId) ? 1 : 0
+            return statements?.map(\.provenance).max().map { (rank, $0, record.key) }
         }
-        return named.max { $0 < $1 }?.1
+        return named.max { $0 < $1 }?.2
     }
 }
 

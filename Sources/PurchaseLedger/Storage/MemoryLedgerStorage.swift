@@ -180,8 +180,11 @@ extension State: SnapshotSource {
 
     func chain(_ key: ChainKey) -> ChainRecord? { chains[key] }
 
-    func chain(of transaction: TransactionKey) -> ChainKey? {
-        chains.values.lazy.filter { $0.key.scope == transaction.scope }.key(of: transaction)
+    func chains(of transaction: TransactionKey) -> [ChainKey] {
+        chains.values.filter { record in
+            record.key.scope == transaction.scope && record.chain.transactions[transaction.transactionId] != nil
+        }
+        .map(\.key)
     }
 
     func chains(of customer: Customer, in environment: Environment) -> [ChainRecord] {

@@ -62,6 +62,7 @@ extension ChainState: StoredFields {
     package mutating func fields(_ coder: inout some FieldCoder) throws {
         try coder.field("publishedStatus", &status)
         try coder.field("publishedProductId", &productId)
+        try coder.field("publishedHasAccess", &hasAccess)
         try coder.field("publishedUntil", &until)
         try coder.field("publishedWillRenew", &willRenew)
         try coder.field("publishedCommitmentWillRenew", &commitmentWillRenew)

@@ -54,6 +54,9 @@ public struct ChainRecord: Hashable, Sendable {
     /// Whether the chain has facts from documents that were not erased.
     public var hasFacts: Bool { !chain.transactions.isEmpty || chain.renewal != nil }
 
+    /// Whether a correction set the owners.
+    var isCorrected: Bool { owners.contains { $0.reason == .correction } }
+
     /// Whether a customer is among the owners.
     public func isOwned(by customer: Customer) -> Bool { owners.contains { $0.customer == customer } }
 }

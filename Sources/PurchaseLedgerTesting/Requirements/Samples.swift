@@ -151,6 +151,7 @@ extension Sample {
         statement.originalApplicationVersion = text
         statement.originalPlatform = Open(rawValue: text)
         statement.receiptType = text
+        statement.olderMembers["price"] = time(8)
         return statement
     }
 
@@ -170,6 +171,8 @@ extension Sample {
         renewal.expirationIntent = Open(rawValue: 77)
         renewal.isInBillingRetry = true
         renewal.gracePeriodExpiresDate = time(4)
+        renewal.hasGraceWithoutEnd = true
+        renewal.olderTokenDate = time(5)
         renewal.renewalDate = time(6)
         renewal.priceIncreaseStatus = Open(rawValue: 5)
         renewal.commitmentWillRenew = true

@@ -78,10 +78,16 @@ struct CustomerBody: Encodable, Sendable {
         subscriptions += holdings.subscriptions.sorted { $0.key < $1.key }
             .map { SubscriptionBody($0.value, standing($0.key)) }
         purchases += (answer?.purchases ?? []).map {
-            PurchaseBody($0, standing($0.chainName), showsEvidence: role == .server)
+            PurchaseBody(
+                $0, standing($0.chainName), answer?.access[$0.transactionId], showsEvidence: role == .server)
         }
         // Production is the first environment that counts.
-        app = app ?? answer?.app.map { AppPurchaseBody($0, standing($0.chainName), showsEvidence: role == .server) }
+        app =
+            app
+            ?? answer?.app.map { app in
+                AppPurchaseBody(
+                    app, standing(app.chainName), answer?.access[app.transactionId], showsEvidence: role == .server)
+            }
         consumables += holdings.consumables.map {
             let isTransferred = answer?.transferred.contains($0.transactionId) ?? false
             return ConsumableBody($0, standing($0.chainName), isTransferred: isTransferred)
@@ -204,6 +210,9 @@ struct SubmissionBody: Encodable, Sendable {
     /// The purchases in `keptByOthers` whose owner changed too often: for now, the ledger refuses further claims to
     /// them.
     var tooManyClaims: [RefusedClaim]
+    /// The purchases in `keptByOthers` that have as many owners as may share them: purchases of the app itself without
+    /// an id. Absent if there are none.
+    var tooManyOwners: [String]?
     /// The number of customers that presented the submitted purchase, if greater than one; of several submitted
     /// purchases, the greatest number. For a server key only. See ``PurchaseStanding/claimants``.
     var claimants: Int?
@@ -225,6 +234,8 @@ struct SubmissionBody: Encodable, Sendable {
         tooManyClaims = recorded.tooManyClaims
             .map { RefusedClaim(originalTransactionId: $0.originalTransactionId, retryAt: $1) }
             .sorted { $0.originalTransactionId < $1.originalTransactionId }
+        let shared = recorded.tooManyOwners.map(\.originalTransactionId).sorted()
+        tooManyOwners = shared.isEmpty ? nil : shared
         claimants = role == .server ? recorded.claimants.values.max() : nil
         self.customer = customer
     }

@@ -29,7 +29,7 @@ package struct FoundTransactionsBody: Encodable, Sendable {
         for id in found.transactionIds {
             // The ledger has no facts about the purchases of an erased customer, so they are skipped.
             guard let chain = try await ledger.chain(of: TransactionKey(id, in: scope)),
-                var body = PurchaseBody(id, of: chain, ledger.rules.catalogue(scope))
+                var body = PurchaseBody(id, of: chain, ledger.rules.catalogue(scope), at: reconciler.now())
             else { continue }
             body.customers = try await ledger.ownerIds(of: chain.key)
             transactions.append(body)
@@ -39,7 +39,7 @@ package struct FoundTransactionsBody: Encodable, Sendable {
 
 /// The JSON of a purchase and its new account.
 package struct AppAccountTokenBody: Encodable, Sendable {
-    /// The original transaction id in the request.
+    /// The original transaction id, by which the App Store was asked.
     var originalTransactionId: String
     /// The new account of the purchase: a UUID.
     var appAccountToken: String

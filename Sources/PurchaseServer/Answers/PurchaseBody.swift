@@ -46,7 +46,9 @@ struct SubscriptionBody: Encodable, Sendable {
     var subscriptionGroupIdentifier: String?
     /// The end of the governing period, in milliseconds since 1970.
     @Nullable var expiresDate: Timestamp?
-    /// The end of access, exclusive, in milliseconds since 1970; `null` if there is no access.
+    /// Whether the subscription gives access by itself.
+    var hasAccess: Bool
+    /// The instant at which access ends or ended, exclusive, in milliseconds since 1970; see ``Access/until``.
     @Nullable var accessUntil: Timestamp?
     /// The time at which the status changes if no document arrives, in milliseconds since 1970; `null` for never.
     @Nullable var nextChange: Timestamp?
@@ -77,6 +79,7 @@ struct SubscriptionBody: Encodable, Sendable {
         transactionId = state.governing.transactionId
         subscriptionGroupIdentifier = state.governing.subscriptionGroup
         expiresDate = state.governing.expiresDate
+        hasAccess = state.hasAccess
         accessUntil = state.accessUntil
         nextChange = state.nextChange
         willRenew = state.willRenew
@@ -148,7 +151,8 @@ struct SubscriptionHistoryBody: Encodable, Sendable {
         periodsCursor = start > 0 ? all[start].transactionId : nil
         let standing = PurchaseStanding(isRefused: catalogue.refuses(chain), in: chain.key.scope.environment)
         subscription = SubscriptionBody(state, standing)
-        transactions = all[start..<end].map { PurchaseBody($0, standing) }
+        let access = chain.access(catalogue, at: now)
+        transactions = all[start..<end].map { PurchaseBody($0, standing, access[$0.transactionId]) }
         renewalInfo = chain.renewal.map { SourceBody($0.provenance) }
     }
 }
@@ -169,6 +173,10 @@ struct PurchaseBody: Encodable, Sendable {
     @Nullable var purchaseDate: Timestamp?
     /// The end of the period, in milliseconds since 1970.
     @Nullable var expiresDate: Timestamp?
+    /// Whether the purchase gives access by itself.
+    var hasAccess: Bool
+    /// The instant at which access ends or ended, exclusive, in milliseconds since 1970; see ``Access/until``.
+    @Nullable var accessUntil: Timestamp?
     /// The number of bought items.
     var quantity: Int
     /// Whether an upgrade ended the period.
@@ -215,14 +223,17 @@ struct PurchaseBody: Encodable, Sendable {
     var customers: [String]?
 
     /// A transaction of a chain (a purchase with all its renewals); `nil` if the chain has no transaction with this id.
-    init?(_ transactionId: String, of chain: Chain, _ catalogue: Catalogue) {
+    init?(_ transactionId: String, of chain: Chain, _ catalogue: Catalogue, at now: Timestamp) {
         guard let statement = chain.transactions[transactionId].flatMap(chain.current), !statement.isAppPurchase
         else { return nil }
         self.init(
-            statement, PurchaseStanding(isRefused: catalogue.refuses(chain), in: chain.key.scope.environment))
+            statement, PurchaseStanding(isRefused: catalogue.refuses(chain), in: chain.key.scope.environment),
+            chain.access(catalogue, at: now)[transactionId])
     }
 
-    init(_ statement: TransactionStatement, _ standing: PurchaseStanding, showsEvidence: Bool = true) {
+    init(
+        _ statement: TransactionStatement, _ standing: PurchaseStanding, _ access: Access?, showsEvidence: Bool = true
+    ) {
         transactionId = statement.transactionId
         originalTransactionId = statement.originalTransactionId
         environment = standing.environment.rawValue
@@ -230,6 +241,8 @@ struct PurchaseBody: Encodable, Sendable {
         type = statement.type
         purchaseDate = statement.purchaseDate
         expiresDate = statement.expiresDate
+        hasAccess = access?.isGiven ?? false
+        accessUntil = access.map(\.until) ?? statement.purchaseDate
         quantity = statement.quantity
         isUpgraded = statement.isUpgraded
         revocationDate = statement.revocation?.date
@@ -265,6 +278,10 @@ struct AppPurchaseBody: Encodable, Sendable {
     var originalApplicationVersion: String?
     /// The time of the purchase, in milliseconds since 1970.
     @Nullable var originalPurchaseDate: Timestamp?
+    /// Whether the purchase gives access by itself. Only a volume purchase ends.
+    var hasAccess: Bool
+    /// The instant at which access ends or ended, exclusive, in milliseconds since 1970; see ``Access/until``.
+    @Nullable var accessUntil: Timestamp?
     /// The platform of the first purchase: `iOS`, `macOS`, `tvOS` or `visionOS`; absent in receipts.
     var originalPlatform: Open<PurchasePlatform>?
     /// Apple's word for the kind of receipt, such as `Production`; `ProductionVPP` is a volume purchase.
@@ -277,11 +294,13 @@ struct AppPurchaseBody: Encodable, Sendable {
     /// The name of the document that proves the purchase; for a server key only.
     var evidence: SourceBody?
 
-    init(_ statement: TransactionStatement, _ standing: PurchaseStanding, showsEvidence: Bool) {
+    init(_ statement: TransactionStatement, _ standing: PurchaseStanding, _ access: Access?, showsEvidence: Bool) {
         appTransactionId = statement.appTransactionId
         environment = standing.environment.rawValue
         originalApplicationVersion = statement.originalApplicationVersion
         originalPurchaseDate = statement.purchaseDate
+        hasAccess = access?.isGiven ?? false
+        accessUntil = access?.until
         originalPlatform = statement.originalPlatform
         receiptType = statement.receiptType
         refused = standing.refused

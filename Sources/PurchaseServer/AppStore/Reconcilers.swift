@@ -84,7 +84,8 @@ public struct Reconcilers: Sendable {
     func knows(_ bundleId: String) -> Bool { clients[bundleId] != nil }
 
     /// Asks the App Store about a customer's stale subscriptions, in all environments at once. A subscription is stale
-    /// if its period is over and the ledger knows neither a renewal nor the end.
+    /// if its period is over and the ledger knows neither a renewal nor the end, or if its grace period has no known
+    /// end.
     ///
     /// - Parameter holdings: The holdings of the customer, by environment.
     /// - Returns: Whether the customer should be read again, because the ledger may have changed.
@@ -92,7 +93,7 @@ public struct Reconcilers: Sendable {
         await withTaskGroup(of: Bool.self) { group in
             for (environment, holdings) in holdings {
                 let scope = LedgerScope(bundleId: bundleId, environment: environment)
-                let stale = holdings.subscriptions.filter { $0.value.status == .stale }
+                let stale = holdings.subscriptions.filter { $0.value.isUncertain }
                 guard let reconciler = all[scope], !stale.isEmpty else { continue }
                 let keys = stale.keys.map { ChainKey($0, in: scope) }
                 group.addTask { await reconciler.refresh(keys, within: Self.readLimit) }

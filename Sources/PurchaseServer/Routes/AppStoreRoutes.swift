@@ -32,12 +32,12 @@ struct AppStoreRoutes: Sendable {
             ) { try await Answer(refunds($0)) },
             authentication.route(
                 .put, "/v1/transactions/{id}/app-account-token", "sets the account of a purchase", role: .server,
-                parameters: [.init("id", "an original transaction id"), .environment],
+                parameters: [.purchase, .environment],
                 body: APIBody(["appAccountToken"], upTo: Self.bodyLimit), errors: ErrorCode.ofAppStore
             ) { request in try await request.withBody { try await Answer(setAppAccountToken($1, $0)) } },
             authentication.route(
                 .post, "/v1/subscriptions/{id}/extension", "extends the renewal date of a subscription", role: .server,
-                parameters: [.subscription, .environment],
+                parameters: [.purchase, .environment],
                 body: APIBody(Self.extensionMembers, upTo: Self.bodyLimit), errors: ErrorCode.ofAppStore
             ) { request in try await request.withBody { try await Answer(extend($1, $0)) } },
             authentication.route(
@@ -91,8 +91,8 @@ struct AppStoreRoutes: Sendable {
         _ body: [UInt8], _ request: AuthenticatedRequest
     ) async throws -> AppAccountTokenBody {
         let asked = try UpdateAppAccountTokenRequest(asked: body)
-        let id = try request.parameter("id")
-        try await request.reconciler().setAppAccountToken(asked.appAccountToken, of: id, within: Self.limit)
+        let id = try await request.reconciler().setAppAccountToken(
+            asked.appAccountToken, of: request.parameter("id"), within: Self.limit)
         return AppAccountTokenBody(originalTransactionId: id, appAccountToken: asked.appAccountToken)
     }
 

@@ -26,7 +26,7 @@ struct CustomerRoutes: Sendable {
             authentication.route(
                 .post, "/v1/customers/{id}/purchases", "submits purchases of a customer", role: .client,
                 parameters: [.customer, .environments],
-                body: APIBody(["document", "documents"], upTo: Submission.bodyLimit),
+                body: APIBody(["document", "documents", "correct"], upTo: Submission.bodyLimit),
                 errors: ErrorCode.ofDocuments.union([.otherRoots])
             ) { request in
                 let (request, recorded) = try await request.withBody { ($0, try await submit($1, $0)) }
@@ -105,10 +105,11 @@ struct CustomerRoutes: Sendable {
         try request.requireRecorded()
         let submission = try Submission(parsing: body, role: request.role)
         let evidence = try await verified(submission, request)
-        // With a server key, a purchase may change its owner any number of times, so that a backend can correct claims
-        // made with client keys.
+        // With a server key, a purchase may change its owner any number of times, because a backend submits for all of
+        // its customers.
         return try await request.ledger.record(
-            evidence, claimedBy: id, limitsClaims: request.role == .client, at: request.now)
+            evidence, claimedBy: id, limitsClaims: request.role == .client, corrects: submission.corrects,
+            at: request.now)
     }
 
     private func verified(_ submission: Submission, _ request: AuthenticatedRequest) async throws -> [Evidence] {

@@ -50,7 +50,7 @@ struct PurchaseRoutes: Sendable {
         let id = try request.parameter("id")
         for scope in request.scopes {
             guard let chain = try await request.ledger.chain(of: TransactionKey(id, in: scope)),
-                var body = PurchaseBody(id, of: chain, request.catalogue)
+                var body = PurchaseBody(id, of: chain, request.catalogue, at: request.now)
             else { continue }
             body.customers = try await request.ledger.ownerIds(of: chain.key)
             return body

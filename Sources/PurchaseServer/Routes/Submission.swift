@@ -20,11 +20,20 @@ struct Submission: Sendable {
 
     private let documents: [(reference: String, document: InputDocument)]
 
+    /// Whether the body has `"correct": true`: the claim is a correction.
+    let corrects: Bool
+
     /// - Throws: ``Refusal`` 400 if the body has a different form or too many documents, or if a string contains no
     ///   document.
     @inline(never)
     init(parsing body: [UInt8], role: APIKey.Role) throws(Refusal) {
-        let strings = try Self.strings(in: body)
+        guard let json = JSONValue(readable: body) else {
+            throw .invalid("The body is not JSON such as {\"document\": \"eyJ…\"}.")
+        }
+        corrects =
+            try json["correct"].read(as: \.bool, else: Refusal.invalid("correct is neither true nor false.")) ?? false
+        guard !corrects || role == .server else { throw .invalid("Only a server key can correct the owner.") }
+        let strings = try Self.strings(in: json)
         let limit = role == .client ? Self.clientLimit : Self.limit
         let excess = Refusal.invalid("Send at most \(limit) documents at once with a \(role) key.")
         guard strings.count <= limit else { throw excess }
@@ -34,10 +43,7 @@ struct Submission: Sendable {
         self.documents = documents
     }
 
-    private static func strings(in body: [UInt8]) throws(Refusal) -> [(reference: String, string: String)] {
-        guard let json = JSONValue(readable: body) else {
-            throw .invalid("The body is not JSON such as {\"document\": \"eyJ…\"}.")
-        }
+    private static func strings(in json: JSONValue) throws(Refusal) -> [(reference: String, string: String)] {
         if let one = json["document"]?.string { return [("document", one)] }
         guard let list = json["documents"]?.array, !list.isEmpty else {
             throw .invalid("The body is neither {\"document\": …} nor {\"documents\": […]} with at least one.")

@@ -126,8 +126,17 @@ private struct WrittenExample {
         _ status: SubscriptionState.Status, of product: Product, until end: Timestamp? = nil, willRenew: Bool? = nil,
         commitmentWillRenew: Bool? = nil
     ) -> ChainState {
-        ChainState(
-            status: status, productId: product.rawValue, until: end, willRenew: willRenew,
+        let hasAccess = status == .active || status == .billingGrace || status == .stale
+        let until: Timestamp? =
+            switch status {
+            case .active, .billingGrace: end
+            // The customer may use a stale subscription for a while after the end of its period.
+            case .stale: now.advanced(by: .seconds(3600))
+            case .expired, .billingRetry, .revoked, .upgraded: now
+            }
+        return ChainState(
+            status: status, productId: product.rawValue, hasAccess: hasAccess, until: until,
+            willRenew: willRenew,
             commitmentWillRenew: commitmentWillRenew)
     }
 
@@ -152,9 +161,7 @@ private struct WrittenExample {
             default: nil
             }
         guard let reason else { return .empty }
-        // The customer may use a stale subscription for a while after the end of its period.
-        let end = state.status == .stale ? now.advanced(by: .seconds(3600)) : state.until
-        var entitlement = GivenEntitlement(Self.entitlement, reason, in: environment, until: end)
+        var entitlement = GivenEntitlement(Self.entitlement, reason, in: environment, until: state.until)
         if product.type == .autoRenewableSubscription {
             entitlement.subscriptionGroup = "1"
             entitlement.level = 1

@@ -67,15 +67,15 @@ extension Reconciler {
     ///
     /// - Parameters:
     ///   - body: The request. Reuse its request identifier only to repeat the request.
-    ///   - originalTransactionId: The original transaction id of the subscription.
+    ///   - id: Any transaction id of the subscription that the ledger knows, or its original transaction id.
     ///   - limit: The time limit of each of the two steps: the extension, and the reading of the new state.
     /// - Throws: ``HistoryQuestionError`` if the id is not a number; `AppStoreAPIError`, `LedgerStorageError`.
     public func extend(
-        _ body: ExtendRenewalDateRequest, of originalTransactionId: String, within limit: Duration
+        _ body: ExtendRenewalDateRequest, of id: String, within limit: Duration
     ) async throws -> ExtendRenewalDateResponse {
-        let question = try HistoryQuestion(transactionId: originalTransactionId)
+        let question = try HistoryQuestion(transactionId: id)
         let answer = try await client.send(
-            .extendRenewalDate(body, of: originalTransactionId), to: scope.environment, within: limit)
+            .extendRenewalDate(body, of: originalTransactionId(of: id)), to: scope.environment, within: limit)
         try await takeChange(question, within: limit)
         return answer
     }
@@ -106,17 +106,25 @@ extension Reconciler {
     ///
     /// - Parameters:
     ///   - token: A UUID.
-    ///   - originalTransactionId: The id of the purchase's first transaction.
+    ///   - id: As with ``extend(_:of:within:)``.
     ///   - limit: As with ``extend(_:of:within:)``.
+    /// - Returns: The original transaction id, by which the App Store was asked.
     /// - Throws: As ``extend(_:of:within:)``.
-    public func setAppAccountToken(
-        _ token: String, of originalTransactionId: String, within limit: Duration
-    ) async throws {
-        let question = try HistoryQuestion(transactionId: originalTransactionId)
+    @discardableResult
+    public func setAppAccountToken(_ token: String, of id: String, within limit: Duration) async throws -> String {
+        let question = try HistoryQuestion(transactionId: id)
+        let originalTransactionId = try await originalTransactionId(of: id)
         let body = UpdateAppAccountTokenRequest(appAccountToken: token)
         try await client.send(
             .setAppAccountToken(body, of: originalTransactionId), to: scope.environment, within: limit)
         try await takeChange(question, within: limit)
+        return originalTransactionId
+    }
+
+    /// The original transaction id of the purchase with a transaction. The App Store makes changes by this id alone. An
+    /// id that the ledger does not know counts as one.
+    private func originalTransactionId(of id: String) async throws -> String {
+        try await ledger.chain(of: TransactionKey(id, in: scope))?.key.originalTransactionId ?? id
     }
 
     /// Reads the documents that the App Store signs after a change. The change was made, even if this reading fails.

@@ -91,7 +91,14 @@ extension Reconciler {
 
     private static func evidence(in subscription: CheckedSubscription) throws(VerificationError) -> [Evidence] {
         guard let transaction = try subscription.transaction?.result.get() else { return [] }
-        let renewalInfo = try subscription.renewalInfo?.result.get()
+        var renewalInfo = try subscription.renewalInfo?.result.get()
+        // Apple still says grace without signing its end. The renewal info would take back what a signed
+        // notification said.
+        if subscription.status == .billingGracePeriod, let payload = renewalInfo?.payload,
+            payload.isInBillingRetryPeriod == true, payload.gracePeriodExpiresDate == nil
+        {
+            renewalInfo = nil
+        }
         return [Evidence(transaction), renewalInfo.flatMap { Evidence($0, boundBy: transaction) }].compactMap(\.self)
     }
 

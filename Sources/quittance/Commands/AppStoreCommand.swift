@@ -187,7 +187,7 @@ struct AppStoreCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Extend the renewal date of a subscription. It cannot be undone.",
             usage: """
-                quittance app-store extend <original-transaction-id> --days <days>
+                quittance app-store extend <transaction-id> --days <days>
                     --reason <reason> [options]
                 """,
             discussion: """
@@ -197,20 +197,20 @@ struct AppStoreCommand: AsyncParsableCommand {
                 \(ConfigTopic.appStoreOptions)
                 """)
 
-        @Argument(help: "The subscription's originalTransactionId.")
-        var originalTransactionId: String
+        @Argument(help: "Any transaction id of the subscription that the ledger knows, or its originalTransactionId.")
+        var transactionId: String
 
         @OptionGroup var request: Extension
         @OptionGroup var options: Options
 
-        func validate() throws { try requireTransactionId(originalTransactionId) }
+        func validate() throws { try requireTransactionId(transactionId) }
 
         func run() async throws {
             try await options.print("subscription") { reconciler -> ExtendRenewalDateResponse? in
                 let body = ExtendRenewalDateRequest(
                     extendByDays: request.days, extendReasonCode: request.code,
                     requestIdentifier: request.identifier())
-                return try await reconciler.extend(body, of: originalTransactionId, within: Options.limit)
+                return try await reconciler.extend(body, of: transactionId, within: Options.limit)
             }
         }
     }
@@ -299,13 +299,13 @@ struct AppStoreCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Set the appAccountToken of a purchase, such as of one made outside the app.",
             usage: """
-                quittance app-store set-app-account-token <original-transaction-id>
+                quittance app-store set-app-account-token <transaction-id>
                     <app-account-token> [options]
                 """,
             discussion: ConfigTopic.appStoreOptions)
 
-        @Argument(help: "The purchase's originalTransactionId.")
-        var originalTransactionId: String
+        @Argument(help: "Any transaction id of the purchase that the ledger knows, or its originalTransactionId.")
+        var transactionId: String
 
         @Argument(help: "The account: a UUID.")
         var appAccountToken: String
@@ -313,14 +313,14 @@ struct AppStoreCommand: AsyncParsableCommand {
         @OptionGroup var options: Options
 
         func validate() throws {
-            try requireTransactionId(originalTransactionId)
+            try requireTransactionId(transactionId)
             try requireUUID(appAccountToken, "The account")
         }
 
         func run() async throws {
             try await options.print("purchase") { reconciler -> AppAccountTokenBody? in
-                try await reconciler.setAppAccountToken(
-                    appAccountToken, of: originalTransactionId, within: Options.limit)
+                let originalTransactionId = try await reconciler.setAppAccountToken(
+                    appAccountToken, of: transactionId, within: Options.limit)
                 return AppAccountTokenBody(
                     originalTransactionId: originalTransactionId, appAccountToken: appAccountToken)
             }

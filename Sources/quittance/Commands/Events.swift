@@ -104,7 +104,8 @@ struct Events: AsyncParsableCommand {
     private static func line(_ event: JSONValue) -> String {
         let time = event["recordedAt"]?.integer.map { Timestamp(milliseconds: $0).iso8601 } ?? ""
         let state = event["after"]
-        let until = state?["until"]?.integer.map { "until \(Timestamp(milliseconds: $0).iso8601)" }
+        let word = state?["hasAccess"] == .bool(false) ? "ended" : "until"
+        let until = state?["until"]?.integer.map { "\(word) \(Timestamp(milliseconds: $0).iso8601)" }
         let parts = [
             event["kind"]?.string, event["productId"]?.string, state?["status"]?.string, until,
             event["detail"]?.string,

@@ -39,7 +39,7 @@ struct SupportCard {
         var sections = [
             section("entitlements", ["entitlement", "until", "reason", "product", "environment"], entitlements),
             section(
-                "subscriptions", ["subscription", "status", "product", "access until", "renews", "environment"],
+                "subscriptions", ["subscription", "status", "product", "access", "until", "renews", "environment"],
                 subscriptions),
             section(
                 "purchases", ["transaction", "product", "bought", "expires", "status", "environment"],
@@ -102,7 +102,7 @@ extension SupportCard {
                 let renews = state.willRenew.map { $0 ? "yes" : "no" } ?? "unknown"
                 return [
                     state.governing.originalTransactionId, state.status.rawValue, state.governing.productId,
-                    state.accessUntil?.iso8601 ?? "no access", renews, environment,
+                    state.hasAccess ? "yes" : "no", state.accessUntil?.iso8601 ?? "no end", renews, environment,
                 ]
             }
         }

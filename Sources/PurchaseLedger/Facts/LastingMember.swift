@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+
+/// A member of a statement about a transaction that stays if a newer document does not have it.
+///
+/// Apple has signed transactions anew without their `appAccountToken`, for example after the migration of an Apple
+/// Account. Such silence is no statement. Each lasting member therefore has the value from the newest document that has
+/// the member, and ``TransactionStatement/olderMembers`` has the date of that document. All other members are those of
+/// the newest document: there the absence of `revocationDate`, for example, means that a refund was reversed.
+struct LastingMember: Sendable {
+    let name: String
+    /// Whether an erasure of the customer removes the member; see ``Chain/residue``.
+    let isPersonal: Bool
+    /// The member's value; null if the statement is silent.
+    let value: @Sendable (TransactionStatement) -> StoredValue
+    /// Gives the first statement the value of the second.
+    let copy: @Sendable (inout TransactionStatement, TransactionStatement) -> Void
+
+    private init<Value: Storable & Sendable>(
+        _ name: String, _ path: any WritableKeyPath<TransactionStatement, Value?> & Sendable, isPersonal: Bool = false
+    ) {
+        self.init(name, path, isPersonal: isPersonal) { $0[keyPath: path].stored }
+    }
+
+    private init<Value: Sendable>(
+        _ name: String, _ path: any WritableKeyPath<TransactionStatement, Value?> & Sendable, isPersonal: Bool = false,
+        value: @escaping @Sendable (TransactionStatement) -> StoredValue
+    ) {
+        self.name = name
+        self.isPersonal = isPersonal
+        self.value = value
+        copy = { $0[keyPath: path] = $1[keyPath: path] }
+    }
+
+    static let all = [
+        LastingMember("type", \.type),
+        LastingMember("subscriptionGroup", \.subscriptionGroup),
+        LastingMember("purchaseDate", \.purchaseDate),
+        LastingMember("expiresDate", \.expiresDate),
+        LastingMember("ownership", \.ownership),
+        LastingMember("appAccountToken", \.appAccountToken, isPersonal: true),
+        LastingMember("offerType", \.offerType, isPersonal: true),
+        LastingMember("offerIdentifier", \.offerIdentifier, isPersonal: true),
+        LastingMember("offerDiscountType", \.offerDiscountType, isPersonal: true),
+        LastingMember("offerPeriod", \.offerPeriod, isPersonal: true),
+        LastingMember("webOrderLineItemId", \.webOrderLineItemId) { $0.lineItem.stored },
+        LastingMember("transactionReason", \.transactionReason),
+        LastingMember("price", \.price, isPersonal: true),
+        LastingMember("currency", \.currency, isPersonal: true),
+        LastingMember("storefront", \.storefront, isPersonal: true),
+        LastingMember("commitment", \.commitment, isPersonal: true) { $0.commitment.map { .text("\($0)") } ?? .null },
+        LastingMember("revokedSeats", \.revokedSeats),
+        LastingMember("originalApplicationVersion", \.originalApplicationVersion),
+        LastingMember("originalPlatform", \.originalPlatform),
+        LastingMember("receiptType", \.receiptType),
+    ]
+}
+
+extension TransactionStatement {
+    /// The newer of two statements from the same kind of document, with the lasting members that it lacks, and with the
+    /// earlier ``knownSince``.
+    func merged(with other: TransactionStatement) -> TransactionStatement {
+        var (newer, older) = provenance > other.provenance ? (self, other) : (other, self)
+        newer.knownSince = earliest(knownSince, other.knownSince)
+        for member in LastingMember.all { newer.take(member, ifNewerIn: older) }
+        return newer
+    }
+
+    private mutating func take(_ member: LastingMember, ifNewerIn older: TransactionStatement) {
+        let known = member.value(older)
+        // A newer receipt of a volume purchase may have no end any more.
+        guard known != .null, !(isAppPurchase && member.name == "expiresDate") else { return }
+        let own = member.value(self)
+        let date = older.date(of: member)
+        // Two documents of the same date are equally new. The greater value then counts, in whatever order they arrive.
+        guard own == .null || (self.date(of: member), own) < (date, known) else { return }
+        member.copy(&self, older)
+        olderMembers[member.name] = date == provenance.signedDate ? nil : date
+    }
+
+    /// The name of the chain in the document, before ``Chain/merge(_:)-(TransactionStatement)`` gave the statement the
+    /// chain's present name.
+    var namedChain: String { otherChain ?? chainName }
+
+    private func date(of member: LastingMember) -> Timestamp { olderMembers[member.name] ?? provenance.signedDate }
+
+    /// This statement with the lasting members that it lacks from a statement of a different kind of document.
+    func completed(with other: TransactionStatement) -> TransactionStatement {
+        var statement = self
+        for member in LastingMember.all where member.value(self) == .null { member.copy(&statement, other) }
+        return statement
+    }
+
+    /// The form of the statement in ``Chain/residue``, the facts kept after an erasure: without account, storefront,
+    /// offer, price and commitment.
+    var asResidue: TransactionStatement {
+        var statement = self
+        for member in LastingMember.all where member.isPersonal {
+            member.copy(&statement, .blank)
+            statement.olderMembers[member.name] = nil
+        }
+        return statement
+    }
+}
+
+extension StoredValue: Comparable {
+    /// The order of values of the same type.
+    @usableFromInline package static func < (left: StoredValue, right: StoredValue) -> Bool {
+        switch (left, right) {
+        case (.integer(let left), .integer(let right)): left < right
+        case (.text(let left), .text(let right)): left.utf8.lexicographicallyPrecedes(right.utf8)
+        default: false
+        }
+    }
+}

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+import ReceiptCoding
+import TestWorld
+import Testing
+
+/// Tests stories that developers have reported about the App Store, to Apple and to other servers: what arrived, and
+/// who then has access. Each story has a neighbour that must be answered differently, or a control that always was
+/// right.
+@Suite struct ReportedStoryTests {
+    struct Story: Sendable, CustomTestStringConvertible {
+        var testDescription: String
+        /// Who has access at which day after all documents have arrived: names of customers, or none.
+        var expected: [(day: Double, owners: Set<String>)]
+        /// The documents in the order of their arrival, each with the day, and with the customer who presents it.
+        var documents: @Sendable (SignedHistory) throws -> [(Double, String?, SignedHistory.Document)]
+
+        init(
+            _ description: String, _ expected: [(Double, Set<String>)],
+            _ documents: @escaping @Sendable (SignedHistory) throws -> [(Double, String?, SignedHistory.Document)]
+        ) {
+            testDescription = description
+            self.expected = expected.map { (day: $0.0, owners: $0.1) }
+            self.documents = documents
+        }
+    }
+
+    static let anna = "anna"
+    static let bob = "bob"
+    static let tokens = [
+        anna: "11111111-1111-4111-8111-111111111111", bob: "22222222-2222-4222-8222-222222222222",
+    ]
+    private static let second = 1.0 / 86_400
+    private static let minute = 1.0 / 1440
+
+    private static let catalogue = Catalogue(
+        products: [
+            "month": .init(entitlements: ["basic"], level: 2), "pro": .init(entitlements: ["access"], level: 1),
+            "season": .init(entitlements: ["access"], duration: .seconds(90 * 86_400)),
+            "book": .init(entitlements: ["access"]),
+        ])
+
+    static let stories: [Story] =
+        [30 * second, 55 * minute].flatMap { ahead in
+            let minutes = "\((ahead / minute * 10).rounded() / 10) minutes"
+            return [
+                Story("a subscription bought again, dated \(minutes) ahead", [(90, [anna])]) { signed in
+                    try [
+                        (0, anna, .transaction(signed.transaction(until: 30))),
+                        (
+                            90, anna,
+                            .transaction(
+                                signed.transaction("2", product: "pro", signed: 90, from: 90 + ahead, until: 120) {
+                                    $0.transactionReason = Open(.purchase)
+                                })
+                        ),
+                    ]
+                },
+                Story("an upgrade, dated \(minutes) ahead", [(10, [anna])]) { signed in
+                    try [
+                        (0, anna, .transaction(signed.transaction(until: 30))),
+                        (
+                            10, anna,
+                            .transaction(
+                                signed.transaction("2", product: "pro", signed: 10, from: 10 + ahead, until: 40) {
+                                    $0.transactionReason = Open(.purchase)
+                                })
+                        ),
+                    ]
+                },
+                Story("a season, dated \(minutes) ahead", [(10, [anna])]) { signed in
+                    try [
+                        (
+                            10, anna,
+                            .transaction(
+                                signed.transaction(
+                                    "7", original: "7", product: "season", signed: 10, from: 10 + ahead, until: nil,
+                                    type: .nonRenewingSubscription))
+                        )
+                    ]
+                },
+                Story("control: a book, dated \(minutes) ahead", [(10, [anna])]) { signed in
+                    try [
+                        (
+                            10, anna,
+                            .transaction(
+                                signed.transaction(
+                                    "7", original: "7", product: "book", signed: 10, from: 10 + ahead, until: nil,
+                                    type: .nonConsumable))
+                        )
+                    ]
+                },
+                Story(
+                    "neighbour: a renewal to the higher product, charged \(minutes) ahead, waits",
+                    [(30 - ahead, []), (30, [anna])]
+                ) { signed in
+                    try [
+                        (0, anna, .transaction(signed.transaction(until: 30))),
+                        (
+                            30 - ahead, anna,
+                            .transaction(
+                                signed.transaction("2", product: "pro", signed: 30 - ahead, from: 30, until: 60) {
+                                    $0.transactionReason = Open(.renewal)
+                                })
+                        ),
+                    ]
+                },
+            ]
+        } + otherStories
+
+    private static let otherStories = [
+        Story("a transaction under two original ids, then refunded under the newer", [(4, [])]) { signed in
+            try [
+                (1, anna, .transaction(signed.transaction("1", original: "1", product: "pro", signed: 1))),
+                (2, anna, .transaction(signed.transaction("1", original: "9", product: "pro", signed: 2))),
+                (
+                    3, nil,
+                    .transaction(
+                        signed.transaction("1", original: "9", product: "pro", signed: 3) {
+                            $0.revocationDate = Facts.day(3)
+                        })
+                ),
+            ]
+        },
+        Story("neighbour: the refund is reversed under the older id", [(5, [anna])]) { signed in
+            try [
+                (1, anna, .transaction(signed.transaction("1", original: "1", product: "pro", signed: 1))),
+                (2, anna, .transaction(signed.transaction("1", original: "9", product: "pro", signed: 2))),
+                (
+                    3, nil,
+                    .transaction(
+                        signed.transaction("1", original: "9", product: "pro", signed: 3) {
+                            $0.revocationDate = Facts.day(3)
+                        })
+                ),
+                (4, nil, .transaction(signed.transaction("1", original: "1", product: "pro", signed: 4))),
+            ]
+        },
+        Story("refunded under the older id, which the newest document names", [(4, [])]) { signed in
+            try [
+                (1, anna, .transaction(signed.transaction("1", original: "1", product: "pro", signed: 1))),
+                (2, anna, .transaction(signed.transaction("1", original: "9", product: "pro", signed: 2))),
+                (
+                    3, nil,
+                    .transaction(
+                        signed.transaction("1", original: "1", product: "pro", signed: 3) {
+                            $0.revocationDate = Facts.day(3)
+                        })
+                ),
+            ]
+        },
+        Story("a transaction told under bob's original id, then under anna's again", [(3, [anna])]) { signed in
+            try [
+                (1, anna, .transaction(signed.transaction("1", original: "1", product: "pro", signed: 1))),
+                (2, bob, .transaction(signed.transaction("1", original: "9", product: "pro", signed: 2))),
+                (3, nil, .transaction(signed.transaction("1", original: "1", product: "pro", signed: 3))),
+            ]
+        },
+        Story("a transaction signed anew without its account token stays with the account", [(2, [anna])]) { signed in
+            try [
+                (
+                    1, nil,
+                    .transaction(signed.transaction(product: "pro", signed: 1) { $0.appAccountToken = tokens[anna] })
+                ),
+                (2, nil, .transaction(signed.transaction(product: "pro", signed: 2))),
+            ]
+        },
+        Story("… also if the account has presented it", [(3, [anna])]) { signed in
+            try [
+                (
+                    1, nil,
+                    .transaction(signed.transaction(product: "pro", signed: 1) { $0.appAccountToken = tokens[anna] })
+                ),
+                (2, tokens[anna], .transaction(signed.transaction(product: "pro", signed: 2))),
+                (3, nil, .transaction(signed.transaction(product: "pro", signed: 3))),
+            ]
+        },
+        Story("neighbour: another token moves it", [(3, [bob])]) { signed in
+            try [
+                (
+                    1, nil,
+                    .transaction(signed.transaction(product: "pro", signed: 1) { $0.appAccountToken = tokens[anna] })
+                ),
+                (
+                    2, nil,
+                    .transaction(signed.transaction(product: "pro", signed: 2) { $0.appAccountToken = tokens[bob] })
+                ),
+                (3, nil, .transaction(signed.transaction(product: "pro", signed: 3))),
+            ]
+        },
+        Story(
+            "grace that Apple signed without a date lasts for the leeway",
+            [(30.03, [anna]), (30.05, [])]
+        ) { signed in
+            try [
+                (0, anna, .transaction(signed.transaction(product: "pro"))),
+                (
+                    30.01, nil,
+                    .notification(
+                        signed.notification(
+                            "DID_FAIL_TO_RENEW", subtype: "GRACE_PERIOD", signed: 30.01,
+                            transaction: signed.transaction(product: "pro", signed: 30.01),
+                            renewal: signed.renewal(signed: 30.01, retry: true)))
+                ),
+            ]
+        },
+        Story("… also if only the notification's status says it", [(30.03, [anna]), (30.05, [])]) { signed in
+            try [
+                (0, anna, .transaction(signed.transaction(product: "pro"))),
+                (
+                    30.01, nil,
+                    .notification(
+                        signed.notification(
+                            "DID_CHANGE_RENEWAL_STATUS", subtype: "AUTO_RENEW_DISABLED", signed: 30.01,
+                            transaction: signed.transaction(product: "pro", signed: 30.01),
+                            renewal: signed.renewal(signed: 30.01, renews: false, retry: true)
+                        ) { $0.data?.status = Open(.billingGracePeriod) })
+                ),
+            ]
+        },
+        Story("neighbour: without grace, access ends at once", [(30.02, [])]) { signed in
+            try [
+                (0, anna, .transaction(signed.transaction(product: "pro"))),
+                (
+                    30.01, nil,
+                    .notification(
+                        signed.notification(
+                            "DID_FAIL_TO_RENEW", signed: 30.01,
+                            transaction: signed.transaction(product: "pro", signed: 30.01),
+                            renewal: signed.renewal(signed: 30.01, retry: true)))
+                ),
+            ]
+        },
+    ]
+
+    @Test(arguments: stories) func `after a reported story, those have access who paid`(story: Story) async throws {
+        let signed = try SignedHistory()
+        let ledger = Ledger(Self.catalogue)
+        for (day, claimant, document) in try story.documents(signed) {
+            _ = try await ledger.record(
+                [try await signed.evidence(document)], claimedBy: claimant, at: Facts.day(day))
+        }
+        for (day, owners) in story.expected {
+            var found: Set<String> = []
+            for (name, token) in Self.tokens {
+                for id in [name, token] {
+                    let answer = try await ledger.customer(id, in: Facts.scope, at: Facts.day(day))
+                    if answer?.holdings.entitlements.contains(where: { $0.name == "access" }) == true {
+                        found.insert(name)
+                    }
+                }
+            }
+            #expect(found == owners, "day \(day)")
+        }
+        let rebuilt = try await ledger.rebuild(by: signed.verifier, at: Facts.day(200))
+        #expect(rebuilt.differing.isEmpty && rebuilt.faults.isEmpty, "\(rebuilt)")
+    }
+
+    @Test func `a consumable under two original ids is one purchase, and its refund is one`() async throws {
+        let signed = try SignedHistory()
+        let ledger = Ledger(Self.catalogue)
+        for (day, original, isRefunded) in [(1.0, "7", false), (2, "9", false), (3, "9", true)] {
+            let token = try signed.transaction(
+                "7", original: original, product: "coins", signed: day, until: nil, type: .consumable
+            ) { $0.revocationDate = isRefunded ? Facts.day(3) : nil }
+            let evidence = try await signed.evidence(transaction: token)
+            _ = try await ledger.record([evidence], claimedBy: Self.anna, at: Facts.day(day))
+            let answer = try #require(try await ledger.customer(Self.anna, in: Facts.scope, at: Facts.day(day)))
+            #expect(answer.holdings.consumables.map(\.revokedQuantity) == [isRefunded ? 1 : 0])
+            #expect(answer.purchases.count == 1 && answer.access["7"]?.isGiven == !isRefunded)
+            let chain = try await ledger.chain(of: TransactionKey("7", in: Facts.scope))
+            #expect(chain?.key.name == original)
+        }
+    }
+
+    @Test(arguments: [(28_800, true), (2, true), (0, true), (-60, false)])
+    func `a month cancelled in a receipt after pro was bought was upgraded, and before it refunded`(
+        seconds: Double, isUpgrade: Bool
+    ) async throws {
+        let signed = try SignedHistory()
+        let ledger = Ledger(Self.catalogue)
+        func purchase(_ id: String, _ product: String, _ from: Double, cancelled: Double? = nil) -> InAppPurchase {
+            var purchase = InAppPurchase()
+            purchase.transactionId = id
+            purchase.originalTransactionId = "1"
+            purchase.productId = product
+            purchase.purchaseDate = Facts.day(from)
+            purchase.originalPurchaseDate = Facts.day(0)
+            purchase.expiresDate = Facts.day(from + 30)
+            purchase.cancellationDate = cancelled.map(Facts.day)
+            return purchase
+        }
+        let receipt = SignedHistory.Document.receipt(
+            [purchase("1", "month", 0, cancelled: 10 + seconds * Self.second), purchase("2", "pro", 10)], created: 12)
+        _ = try await ledger.record([try await signed.evidence(receipt)], claimedBy: Self.anna, at: Facts.day(12))
+        let events = try await ledger.events(of: Facts.scope.bundleId, limit: 100).events
+        #expect(events.contains { $0.kind == .refunded } == !isUpgrade, "\(events.map(\.kind.rawValue))")
+        let holdings = try await ledger.customer(Self.anna, in: Facts.scope, at: Facts.day(12))?.holdings
+        #expect(holdings?.entitlements.map(\.name) == ["access"])
+    }
+}
