@@ -121,7 +121,7 @@ let package = Package(
                 "AppStoreAPI", "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "PurchaseLedger",
                 "PurchaseLedgerTesting", "Reconciliation",
             ]),
-        .target(name: "OutgoingHTTP", dependencies: [asyncHTTPClient, nioCore, nioPosix]),
+        .target(name: "OutgoingHTTP", dependencies: [asyncHTTPClient, nioCore, nioHTTP1, nioPosix]),
         .target(
             name: "PurchaseServer",
             dependencies: [
@@ -232,9 +232,9 @@ let package = Package(
         .testTarget(
             name: "SimulatorServerTests",
             dependencies: [
-                "AppStoreAPI", "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "PurchaseLedger",
-                "PurchaseServer", "ReceiptCoding", "Reconciliation", "SimulatorServer", asyncHTTPClient, hummingbird,
-                logging, nioCore, nioHTTP1, nioPosix, serviceLifecycle,
+                "AppStoreAPI", "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "OutgoingHTTP", "PurchaseLedger",
+                "PurchaseServer", "ReceiptCoding", "Reconciliation", "SimulatorServer", "TestData", asyncHTTPClient,
+                hummingbird, logging, nioCore, nioHTTP1, nioPosix, serviceLifecycle,
             ]),
         .testTarget(
             name: "QuittanceTests",

@@ -4,7 +4,7 @@ package import AppStoreModel
 import AppStoreSimulator
 import AsyncHTTPClient
 import Logging
-package import NIOCore
+import NIOCore
 import NIOHTTP1
 import OutgoingHTTP
 import ServiceLifecycle
@@ -17,8 +17,8 @@ package struct NotificationDeliverer: Service {
     let clock: any Clock<Duration>
     let logger: Logger
 
-    private static let client = HTTPClient.plain(
-        timeout: SimulatorBounds.delivery, redirects: SimulatorBounds.redirects)
+    private static let client = PlainClient(
+        timeout: TimeAmount(SimulatorBounds.delivery), redirects: SimulatorBounds.redirects)
 
     /// An event of the delivery loop.
     private enum Event {
@@ -93,22 +93,19 @@ package struct NotificationDeliverer: Service {
 
     /// Sends the body of a notification, and returns the result that the App Store records for the outcome.
     package static func post(
-        _ body: [UInt8], to url: String, timeout: TimeAmount = SimulatorBounds.delivery
+        _ body: [UInt8], to url: String, timeout: Duration = SimulatorBounds.delivery
     ) async -> SendAttemptResult {
         var request = HTTPClientRequest(url: url)
         request.method = .POST
         request.headers.add(name: "Content-Type", value: "application/json")
         request.body = .bytes(ByteBuffer(bytes: body))
-        var hasHead = false
         do {
-            let response = try await client.execute(request, timeout: timeout)
-            hasHead = true
-            let result = SendAttemptResult(httpStatus: Int(response.status.code))
-            // The connection can be used again only after the end of the body.
-            for try await _ in response.body {}
-            return result
+            let answer = try await client.answer(to: request, within: timeout, upTo: SimulatorBounds.answer)
+            return SendAttemptResult(httpStatus: Int(answer.status.code))
+        } catch let error as BrokenBody {
+            return SendAttemptResult(error.reason, isSecure: url.hasPrefix("https:"), hasHead: true)
         } catch {
-            return SendAttemptResult(error, isSecure: url.hasPrefix("https:"), hasHead: hasHead)
+            return SendAttemptResult(error, isSecure: url.hasPrefix("https:"), hasHead: false)
         }
     }
 }

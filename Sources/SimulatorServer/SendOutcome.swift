@@ -31,7 +31,7 @@ extension SendAttemptResult {
             case .connectTimeout, .readTimeout, .writeTimeout, .deadlineExceeded, .getConnectionFromPoolTimeout:
                 .timedOut
             case .tlsHandshakeTimeout: .tlsIssue
-            case .redirectCycleDetected, .redirectLimitReached: .circularRedirect
+            case .redirectLimitReached: .circularRedirect
             case .remoteConnectionClosed: hasHead ? .prematureClose : .noResponse
             case .uncleanShutdown: .prematureClose
             default: .other

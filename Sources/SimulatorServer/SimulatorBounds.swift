@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package import NIOCore
+import NIOCore
 
 /// The bounds on the use of a simulator. A simulator is a tool on one machine: the bounds stop mistakes, not attackers.
 package enum SimulatorBounds {
@@ -26,7 +26,10 @@ package enum SimulatorBounds {
     static let shutdown = Duration.seconds(2)
 
     /// The longest time until the response to a notification has arrived. Apple documents no number.
-    package static let delivery = TimeAmount.seconds(30)
+    package static let delivery = Duration.seconds(30)
+
+    /// The longest response to a notification, in bytes: a page of HTML with an error. Nobody reads it.
+    static let answer = 1 << 20
 
     /// The most redirects of a notification: the number that browsers follow.
     static let redirects = 20

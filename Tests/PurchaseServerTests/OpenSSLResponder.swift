@@ -15,7 +15,7 @@ final class OpenSSLResponder {
     static let whyNot = "needs the program openssl"
 
     /// A transport with a timeout for machines of any speed. It lives as long as the process, as its client does.
-    static let transport = HTTPOCSPTransport(timeout: .hours(1))
+    static let transport = HTTPOCSPTransport(timeout: .seconds(3600))
 
     let port: Int
     private let process: TestProcess

@@ -57,25 +57,38 @@ struct Receiver: Sendable {
     }
 }
 
-/// A server that answers each connection with fixed bytes, or not at all.
+/// A server that answers each connection with certain bytes, or not at all.
 struct RawServer {
-    enum Behaviour {
+    enum Behaviour: Sendable {
         /// Sends the bytes after the request's first bytes, then sends no more.
         case closesAfter(String)
+        /// The same with the bytes of the moment.
+        case closesAfterCurrent(@Sendable () -> String)
+        /// Sends the bytes and leaves the connection open.
+        case pausesAfter(String)
         case staysSilent
     }
 
     private final class Handler: ChannelInboundHandler, Sendable {
         typealias InboundIn = ByteBuffer
         let behaviour: Behaviour
+        let onRequest: @Sendable (String) -> Void
 
-        init(_ behaviour: Behaviour) {
+        init(_ behaviour: Behaviour, _ onRequest: @escaping @Sendable (String) -> Void) {
             self.behaviour = behaviour
+            self.onRequest = onRequest
         }
 
         func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-            guard case .closesAfter(let text) = behaviour else { return }
+            onRequest(String(buffer: unwrapInboundIn(data)))
             let channel = context.channel
+            let text: String
+            switch behaviour {
+            case .closesAfter(let fixed): text = fixed
+            case .closesAfterCurrent(let current): text = current()
+            case .pausesAfter(let text): return channel.writeAndFlush(ByteBuffer(string: text), promise: nil)
+            case .staysSilent: return
+            }
             // Only this direction is closed: if a part of the request were unread, the system would reset the
             // connection, and the client might see neither answer nor end.
             channel.writeAndFlush(ByteBuffer(string: text)).whenComplete { _ in
@@ -89,12 +102,17 @@ struct RawServer {
     }
 
     /// Runs a server while `body` runs with its port.
-    static func run(_ behaviour: Behaviour, _ body: (_ port: Int) async throws -> Void) async throws {
+    ///
+    /// - Parameter onRequest: Called with the first bytes of each request.
+    static func run(
+        _ behaviour: Behaviour, onRequest: @escaping @Sendable (String) -> Void = { _ in },
+        _ body: (_ port: Int) async throws -> Void
+    ) async throws {
         let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelOption(.allowRemoteHalfClosure, value: true)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHandler(Handler(behaviour))
+                    try channel.pipeline.syncOperations.addHandler(Handler(behaviour, onRequest))
                 }
             }
             .bind(host: "127.0.0.1", port: 0).get()

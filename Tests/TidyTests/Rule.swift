@@ -114,10 +114,10 @@ extension Rule {
 
     private static let outgoing = forbids(
         #"\bHTTPClient(\.init)?\(|\bHTTPClient\.(shared|Configuration)\b"#,
-        "all requests to other servers are made by HTTPClient.plain, which speaks HTTP/1.1 alone",
+        "all requests to other servers are made by PlainClient, which speaks HTTP/1.1 alone and trusts no peer",
         in: { $0.isShipped && $0.name != "OutgoingHTTP" },
         bad: ["HTTPClient.shared.execute(request)", "HTTPClient(eventLoopGroup: group)", "HTTPClient.Configuration()"],
-        good: ["HTTPClient.plain(timeout: .seconds(5))", "let client: HTTPClient", "HTTPClientRequest(url: url)"])
+        good: ["PlainClient(timeout: .seconds(5))", "let client: HTTPClient", "HTTPClientRequest(url: url)"])
 
     private static let licence = Rule(
         name: "a file begins with its licence", applies: { _ in true },

@@ -9,7 +9,7 @@ import OutgoingHTTP
 
 /// Sends requests to Apple's servers over HTTPS, or to other hosts such as a simulator.
 public struct HTTPAppStoreTransport: AppStoreTransport {
-    private static let client = HTTPClient.plain(timeout: .seconds(30))
+    private static let client = PlainClient(timeout: .seconds(30))
 
     private let hosts: [AppStoreModel.Environment: String]
     private let clock: any Clock<Duration>
@@ -35,40 +35,34 @@ public struct HTTPAppStoreTransport: AppStoreTransport {
         guard let host = hosts[environment] else {
             throw TransportError.unreachable("There is no host for \(environment.rawValue).")
         }
-        let outgoing = HTTPClientRequest(request, to: host)
-        let clock = clock
-        // The client's own deadline covers only the head of the answer. Without the second task, a body that arrives
-        // one byte at a time could take for ever.
-        return try await withThrowingTaskGroup(of: APIAnswer.self) { group in
-            group.addTask { try await Self.answer(to: outgoing, within: timeout) }
-            group.addTask {
-                try await clock.sleep(for: timeout)
-                throw TransportError.timedOut
-            }
-            defer { group.cancelAll() }
-            guard let answer = try await group.next() else { throw CancellationError() }
-            if answer.mayBeApples, let date = answer.date { onDate(date) }
-            return answer
-        }
+        let answer = try await answer(to: HTTPClientRequest(request, to: host), within: timeout)
+        if answer.mayBeApples, let date = answer.date { onDate(date) }
+        return answer
     }
 
-    private static func answer(to request: HTTPClientRequest, within timeout: Duration) async throws -> APIAnswer {
+    private func answer(to request: HTTPClientRequest, within timeout: Duration) async throws -> APIAnswer {
         do {
-            let response = try await client.execute(request, timeout: TimeAmount(timeout))
-            let body = try await response.body.collect(upTo: APIAnswer.bodyLimit)
-            let headers = response.headers.map { ($0.name.lowercased(), $0.value) }
             return APIAnswer(
-                status: Int(response.status.code), headers: Dictionary(headers) { first, _ in first },
-                body: Array(body.readableBytesView))
-        } catch is NIOTooManyBytesError {
-            throw TransportError.answerTooLong
-        } catch let error as HTTPClientError
-            where [.deadlineExceeded, .readTimeout, .connectTimeout].contains(error)
-        {
-            throw TransportError.timedOut
-        } catch let error as HTTPClientError where error == .cancelled {
-            throw CancellationError()
+                try await Self.client.answer(to: request, within: timeout, upTo: APIAnswer.bodyLimit, clock: clock))
+        } catch {
+            switch (error as? BrokenBody)?.reason ?? error {
+            case is NIOTooManyBytesError: throw TransportError.answerTooLong
+            case let error as HTTPClientError
+            where [.deadlineExceeded, .readTimeout, .connectTimeout].contains(error):
+                throw TransportError.timedOut
+            case let error as HTTPClientError where error == .cancelled: throw CancellationError()
+            case let error: throw error
+            }
         }
+    }
+}
+
+extension APIAnswer {
+    fileprivate init(_ answer: PlainAnswer) {
+        let headers = answer.headers.map { ($0.name.lowercased(), $0.value) }
+        self.init(
+            status: Int(answer.status.code), headers: Dictionary(headers) { first, _ in first },
+            body: Array(answer.body.readableBytesView))
     }
 }
 

@@ -66,14 +66,13 @@ private struct SimulatorReader: Sendable {
     /// The duration for which the clock runs on after the last answer.
     private static let reach = Duration.seconds(1)
 
-    /// The longest time until the head of an answer, and the longest pause within its body. An answer has about a
-    /// hundred bytes and comes from a machine nearby.
-    private static let timeout = TimeAmount.seconds(5)
+    /// The longest time for an answer, which has about a hundred bytes and comes from a machine nearby.
+    private static let timeout = Duration.seconds(5)
 
     /// The longest answer, in bytes.
     private static let answerLimit = 4 << 10
 
-    private static let client = HTTPClient.plain(timeout: timeout)
+    private static let client = PlainClient(timeout: TimeAmount(timeout))
 
     let state = SimulatorTime()
     private let address: String
@@ -101,10 +100,9 @@ private struct SimulatorReader: Sendable {
         let age = clock.stopwatch()
         do {
             let request = HTTPClientRequest(url: "\(address)/clock")
-            let response = try await Self.client.execute(request, timeout: Self.timeout)
-            let body = try await response.body.collect(upTo: Self.answerLimit)
-            let json = try JSONValue(parsing: body.readableBytesView)
-            guard response.status == .ok, let now = json["now"]?.integer, case .number(let text)? = json["speed"],
+            let answer = try await Self.client.answer(to: request, within: Self.timeout, upTo: Self.answerLimit)
+            let json = try JSONValue(parsing: answer.body.readableBytesView)
+            guard answer.status == .ok, let now = json["now"]?.integer, case .number(let text)? = json["speed"],
                 let speed = Double(text)
             else { throw SimulatorClockError(address, "the address is no simulator's control port") }
             state.set(Timestamp(milliseconds: now), speed: speed, age: { min(age(), Self.reach) })

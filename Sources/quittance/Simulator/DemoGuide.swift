@@ -130,8 +130,8 @@ private struct DemoRequest: Sendable {
     /// The maximum size of an answer in bytes, enough for a customer with all notifications of a day.
     private static let answerLimit = 1 << 20
 
-    private static let timeout = TimeAmount.seconds(60)
-    private static let client = HTTPClient.plain(timeout: timeout)
+    private static let timeout = Duration.seconds(60)
+    private static let client = PlainClient(timeout: TimeAmount(timeout))
 
     /// - Parameters:
     ///   - address: A port on this machine, and a path.
@@ -169,12 +169,11 @@ private struct DemoRequest: Sendable {
             request.method = .POST
             request.body = .bytes(ByteBuffer(string: body))
         }
-        let response = try await Self.client.execute(request, timeout: Self.timeout)
-        let answer = try await response.body.collect(upTo: Self.answerLimit)
-        guard response.status == .ok else {
-            throw DemoFailure("\(address) answers \(response.status.code): \(String(buffer: answer).printable)")
+        let answer = try await Self.client.answer(to: request, within: Self.timeout, upTo: Self.answerLimit)
+        guard answer.status == .ok else {
+            throw DemoFailure("\(address) answers \(answer.status.code): \(String(buffer: answer.body).printable)")
         }
-        return Array(answer.readableBytesView)
+        return Array(answer.body.readableBytesView)
     }
 }
 

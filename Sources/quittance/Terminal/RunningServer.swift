@@ -18,23 +18,23 @@ struct RunningServer: ParsableArguments {
     var key: String?
 
     /// The timeout of a request, until its answer has arrived.
-    private static let timeout = TimeAmount.seconds(10)
+    private static let timeout = Duration.seconds(10)
 
     /// The maximum number of redirects. A proxy may redirect from http to https, or to a different host.
     private static let redirects = 5
 
     /// The greatest wait of a request for events, as the server allows.
-    private static let maxWait = TimeAmount.seconds(60)
+    private static let maxWait = Duration.seconds(60)
 
-    private static let client = HTTPClient.plain(timeout: timeout + maxWait, redirects: redirects)
+    private static let client = PlainClient(timeout: TimeAmount(timeout + maxWait), redirects: redirects)
 
     /// The maximum size of an answer in bytes, enough for a customer with thousands of purchases.
     private static let answerLimit = 16 << 20
 
     func validate() throws {
-        guard let url = URL(string: server), ["http", "https"].contains(url.scheme), url.host()?.isEmpty == false,
-            (1...65_535).contains(url.port ?? 80)
-        else { throw ValidationError("--server takes an address such as http://127.0.0.1:8080.") }
+        guard URL(string: server)?.isReachable == true else {
+            throw ValidationError("--server takes an address such as http://127.0.0.1:8080.")
+        }
     }
 
     /// The answer to a GET request.
@@ -46,15 +46,15 @@ struct RunningServer: ParsableArguments {
     /// - Throws: Exit status 1 if the server refuses the request, 2 if it does not answer. `ValidationError` if no key
     ///   was passed.
     func get(
-        _ path: [String], _ query: KeyValuePairs<String, String?> = [:], wait: TimeAmount = .zero
+        _ path: [String], _ query: KeyValuePairs<String, String?> = [:], wait: Duration = .zero
     ) async throws -> JSONValue {
         var request = HTTPClientRequest(url: url(path, query))
         request.headers.add(name: "Authorization", value: "Bearer \(try requireKey())")
-        let (status, body) = try await response(to: request, within: Self.timeout + wait)
-        let json = JSONValue(readable: body.readableBytesView)
-        if status == .ok, let json { return json }
+        let answer = try await answer(to: request, within: Self.timeout + wait)
+        let json = JSONValue(readable: answer.body.readableBytesView)
+        if answer.status == .ok, let json { return json }
         let message = json?["error"]?["message"]?.string ?? "This is no Quittance server."
-        throw Terminal.failure("\(server) answers \(status.code). \(message.printable)")
+        throw Terminal.failure("\(server) answers \(answer.status.code). \(message.printable)")
     }
 
     /// The API key, without the line break of a file.
@@ -81,12 +81,9 @@ struct RunningServer: ParsableArguments {
             + (parameters.isEmpty ? "" : "?\(parameters.joined(separator: "&"))")
     }
 
-    private func response(
-        to request: HTTPClientRequest, within timeout: TimeAmount
-    ) async throws -> (HTTPResponseStatus, ByteBuffer) {
+    private func answer(to request: HTTPClientRequest, within timeout: Duration) async throws -> PlainAnswer {
         do {
-            let response = try await Self.client.execute(request, timeout: timeout)
-            return (response.status, try await response.body.collect(upTo: Self.answerLimit))
+            return try await Self.client.answer(to: request, within: timeout, upTo: Self.answerLimit)
         } catch {
             Terminal.printError("quittance: \(server) does not answer: \(reason(of: error))")
             throw ExitCode(2)

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreAPI
+import AppStoreModel
+import AsyncHTTPClient
+import Logging
+import NIOCore
+import NIOHTTP1
+import OutgoingHTTP
+import PurchaseServer
+import SimulatorServer
+import Synchronization
+import TestData
+import Testing
+
+/// What our requests do when somebody on the way answers in the peer's place: they fail, the process goes on, and the
+/// next true answer is read. The time limit only ends a test that hangs.
+@Suite(.timeLimit(.minutes(60))) struct HostilePeerTests {
+    /// How an answer's body ends.
+    enum Framing: String, CaseIterable, Sendable {
+        case nothing, length, chunks, close, oldVersion, afterInterim, twice
+
+        /// The bytes of an answer with a status.
+        func answer(_ status: String) -> String {
+            let head = "HTTP/1.1 \(status) X\r\nConnection: close\r\n"
+            return switch self {
+            case .nothing: head + "\r\n"
+            case .length: head + "Content-Length: 5\r\n\r\nhello"
+            case .chunks: head + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
+            case .close: head + "\r\nhello"
+            case .oldVersion: "HTTP/1.0 \(status) X\r\nContent-Length: 5\r\n\r\nhello"
+            case .afterInterim: "HTTP/1.1 100 Continue\r\nContent-Length: 5\r\n\r\n" + Self.length.answer(status)
+            case .twice: Self.length.answer(status) + Self.length.answer(status)
+            }
+        }
+    }
+
+    /// One of our clients, and how it asks a port. It returns `nil` unless it read an answer.
+    struct Asker: Sendable, CustomTestStringConvertible {
+        var testDescription: String
+        var status: @Sendable (_ port: Int) async -> Int?
+    }
+
+    private static let hour = Duration.seconds(3600)
+    private static let client = PlainClient(timeout: .hours(1), redirects: 5)
+    private static let responder = HTTPOCSPTransport(timeout: hour)
+
+    private static func ask(_ port: Int, upTo limit: Int = 1 << 20) async throws -> PlainAnswer {
+        let request = HTTPClientRequest(url: "http://127.0.0.1:\(port)/")
+        return try await client.answer(to: request, within: hour, upTo: limit)
+    }
+
+    static let askers = [
+        Asker(testDescription: "questions to the App Store") { port in
+            let transport = HTTPAppStoreTransport(
+                hosts: [.production: "http://127.0.0.1:\(port)"], clock: ContinuousClock())
+            let request = Endpoint.transactionInfo("1").request
+            return try? await transport.answer(to: request, in: .production, within: hour).status
+        },
+        Asker(testDescription: "questions to OCSP responders") { port in
+            // Its answers are those with status 200.
+            (try? await responder.answer(to: [0], from: "http://127.0.0.1:\(port)")).map { _ in 200 }
+        },
+        Asker(testDescription: "the clock of a simulator") { port in
+            _ = try? await SimulatorClock(
+                "http://127.0.0.1:\(port)", clock: ContinuousClock(), logger: Logger(label: "clock"))
+            return nil
+        },
+        Asker(testDescription: "notifications of a simulator") { port in
+            await NotificationDeliverer.post([], to: "http://127.0.0.1:\(port)") == .success ? 200 : nil
+        },
+    ]
+
+    @Test func `only statuses from 200 to 599 are answers, however their bodies end`() async throws {
+        try await drive([0, 1, 99, 100, 101, 103, 199, 200, 204, 299, 301, 304, 404, 599, 600, 999])
+    }
+
+    @Test(.takesLong) func `so it is with every status of three digits`() async throws {
+        try await drive(Array(0...999))
+    }
+
+    private func drive(_ statuses: [Int]) async throws {
+        let current = Mutex("")
+        try await RawServer.run(.closesAfterCurrent { current.withLock { $0 } }) { port in
+            for status in statuses {
+                for framing in Framing.allCases {
+                    let text = String(status)
+                    let digits = String(repeating: "0", count: 3 - text.count) + text
+                    current.withLock { $0 = framing.answer(digits) }
+                    let answer = try? await Self.ask(port)
+                    let expected = (200...599).contains(status) ? status : nil
+                    #expect(answer.map { Int($0.status.code) } == expected, "\(framing) \(status)")
+                }
+            }
+            current.withLock { $0 = Framing.length.answer("200") }
+            let last = try await Self.ask(port)
+            #expect(String(buffer: last.body) == "hello")
+        }
+    }
+
+    @Test(arguments: askers) func `no status ends a client of ours, and the next answer is read`(
+        asker: Asker
+    ) async throws {
+        let current = Mutex("")
+        try await RawServer.run(.closesAfterCurrent { current.withLock { $0 } }) { port in
+            for status in ["000", "001", "099", "100", "101", "102", "199", "204", "304", "600", "999"] {
+                for framing in Framing.allCases {
+                    current.withLock { $0 = framing.answer(status) }
+                    let found = await asker.status(port)
+                    if status.hasPrefix("0") || status.hasPrefix("1") { #expect(found == nil, "\(status) \(framing)") }
+                }
+            }
+            current.withLock { $0 = Framing.length.answer("200") }
+            let last = await asker.status(port)
+            #expect(last == 200 || asker.testDescription == "the clock of a simulator")
+        }
+    }
+
+    @Test(arguments: [Framing.length, .chunks])
+    func `an answer that is cut at any byte is no answer`(framing: Framing) async throws {
+        let current = Mutex("")
+        let whole = framing.answer("200")
+        try await RawServer.run(.closesAfterCurrent { current.withLock { $0 } }) { port in
+            for count in 0..<whole.utf8.count {
+                current.withLock { $0 = String(decoding: whole.utf8.prefix(count), as: UTF8.self) }
+                await #expect(throws: (any Error).self, "\(count) bytes") { try await Self.ask(port) }
+            }
+            current.withLock { $0 = whole }
+            let last = try await Self.ask(port)
+            #expect(String(buffer: last.body) == "hello")
+        }
+    }
+
+    @Test(arguments: [
+        "http://127.0.0.1:70000/", "http://127.0.0.1:65536", "http://127.0.0.1:0/", "http://127.0.0.1:-1/",
+        "//127.0.0.1:99999/", "http://[::1]:70000/", "http://a:b@127.0.0.1:70000/", "https://127.0.0.1:4294967377/",
+        "http://127.0.0.1:99999999999999999999/", "http://127.0.0.1:x/", "ftp://127.0.0.1/", "file:///etc/hostname",
+        "http+unix://%2Ftmp%2Fa.sock/", "https+unix://%2Ftmp%2Fa.sock/", "unix:///tmp/a.sock", "javascript:1",
+        "data:,x", "http:", "http://", "http:///", "http://:80/", "//", "http://[", "http://[::1", "http://a b/", "?",
+        "#", "/%zz", "", "/",
+    ])
+    func `a redirect to where nobody can be asked, or in a circle, is an error`(location: String) async throws {
+        let answer = "HTTP/1.1 302 X\r\nLocation: \(location)\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+        try await RawServer.run(.closesAfter(answer)) { port in
+            await #expect(throws: (any Error).self) { try await Self.ask(port) }
+        }
+    }
+
+    @Test func `a redirect to another server takes the key along only within the server`() async throws {
+        let seen = Mutex<[String]>([])
+        let behaviour = RawServer.Behaviour.closesAfter(Framing.length.answer("200"))
+        try await RawServer.run(behaviour, onRequest: { text in seen.withLock { $0.append(text) } }) { other in
+            let answer = "HTTP/1.1 307 X\r\nLocation: http://127.0.0.1:\(other)/b\r\nContent-Length: 0\r\n\r\n"
+            try await RawServer.run(.closesAfter(answer)) { port in
+                var request = HTTPClientRequest(url: "http://127.0.0.1:\(port)/a")
+                request.headers.add(name: "Authorization", value: "Bearer secret")
+                let found = try await Self.client.answer(to: request, within: Self.hour, upTo: 1000)
+                #expect(found.status == .ok)
+            }
+        }
+        let requests = seen.withLock { $0 }
+        #expect(requests.count == 1)
+        #expect(requests.first?.hasPrefix("GET /b") == true && requests.first?.contains("secret") == false)
+    }
+
+    @Test(arguments: [
+        "HTTP/1.1 200 X\r\nA: " + String(repeating: "a", count: 1 << 20) + "\r\n\r\n",
+        "HTTP/1.1 200 X\r\n" + String(repeating: "A: b\r\n", count: 200_000) + "\r\n",
+        String(repeating: "HTTP/1.1 100 X\r\n\r\n", count: 100_000),
+        "HTTP/1.1 200 X\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\nhello",
+        "HTTP/1.1 200 X\r\nContent-Length: -1\r\n\r\n",
+        "HTTP/1.1 200 X\r\nContent-Length: 99999999999999999999\r\n\r\n",
+        "HTTP/1.1 200 X\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n", "HTTP/2.0 200 X\r\n\r\n",
+        "\0\0\0",
+        "HTTP/1.1 200 X\r\nContent-Length: 2097152\r\n\r\n" + String(repeating: "a", count: 2 << 20),
+    ])
+    func `an answer that is too long, or none of HTTP, is an error`(answer: String) async throws {
+        try await RawServer.run(.closesAfter(answer)) { port in
+            await #expect(throws: (any Error).self) { try await Self.ask(port) }
+        }
+    }
+
+    @Test(arguments: ["", "HTTP/1.1 200", "HTTP/1.1 200 X\r\nContent-Length: 5\r\n\r\nhe", "HTTP/1.1 100 X\r\n\r\n"])
+    func `an answer that stops is left after the time for all of it`(answer: String) async throws {
+        try await RawServer.run(.pausesAfter(answer)) { port in
+            let request = HTTPClientRequest(url: "http://127.0.0.1:\(port)/")
+            await #expect(throws: (any Error).self) {
+                try await Self.client.answer(to: request, within: .milliseconds(100), upTo: 1000)
+            }
+        }
+    }
+}
