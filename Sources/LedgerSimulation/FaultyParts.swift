@@ -123,7 +123,7 @@ struct InterruptedTransport: AppStoreTransport {
     ) async throws -> APIAnswer {
         if !request.isConsumption { injection.countRequest() }
         if injection.isAPIDown { throw TransportError.unreachable("The simulated network is down") }
-        if let lie = injection.lie(to: request) { return try lie.answer() }
+        if let lie = injection.lie(to: request) { return try lie.answer(to: request) }
         let answer = try await inner.answer(to: request, in: environment, within: timeout)
         if request.isConsumption {
             injection.note(answer, about: String(request.path.split(separator: "/").last ?? ""), at: clock.time)

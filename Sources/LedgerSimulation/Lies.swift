@@ -14,6 +14,8 @@ enum Lie: CaseIterable {
     case forbiddenPage, missingPage, signInPage, tooLongPage
     /// A captive portal's page with status 200.
     case welcomePage
+    /// A proxy's object with the status of success.
+    case blocked
     /// A status and a body that the endpoint does not document.
     case otherStatus
     /// A claim that the start of the notification history is too long ago, although the date is allowed.
@@ -28,7 +30,7 @@ enum Lie: CaseIterable {
     /// The false answer.
     ///
     /// - Throws: `TransportError` if the lie is silence.
-    func answer() throws(TransportError) -> APIAnswer {
+    func answer(to request: APIRequest) throws(TransportError) -> APIAnswer {
         switch self {
         case .silence: throw .timedOut
         case .refusedToken: Self.page(401, "Unauthenticated", type: "text/plain")
@@ -37,6 +39,10 @@ enum Lie: CaseIterable {
         case .signInPage: Self.page(407, "<html><h1>Proxy Authentication Required</h1></html>")
         case .tooLongPage: Self.page(413, "<html><h1>Request Entity Too Large</h1></html>")
         case .welcomePage: Self.page(200, "<html><h1>Welcome to our network</h1></html>")
+        case .blocked:
+            Self.page(
+                request.isConsumption ? 202 : 200, #"{"error":"blocked","hasMore":false,"data":null}"#,
+                type: "application/json")
         case .otherStatus: Self.page(202, "<html><h1>Accepted</h1></html>")
         case .tooEarly: Self.refusal(Open(.startDateTooFarInPast))
         case .unknownCode: Self.refusal(Open(rawValue: 4_009_999))

@@ -177,11 +177,16 @@ import Testing
     @Test(
         arguments: [
             (.answer(202, "", headers: [:]), nil), (.answer(202, "", headers: ["content-type": "text/html"]), nil),
-            (.answer(202, "{}"), nil), (.answer(202, "Accepted", headers: ["content-type": "text/plain"]), nil),
+            (.answer(202, "", headers: ["content-length": "0"]), nil),
+            (.answer(202, "{}"), .malformedAnswer), (.answer(202, " "), .malformedAnswer),
+            (.answer(202, #"{"error":"blocked"}"#), .malformedAnswer),
+            (.answer(202, #"{"errorCode":2020000}"#), .malformedAnswer),
+            (.answer(202, #"{"errorCode":4040010}"#), .malformedAnswer),
+            (.answer(202, "Accepted", headers: ["content-type": "text/plain"]), .malformedAnswer),
             (page(200), .malformedAnswer), (page(202), .malformedAnswer), (.answer(200, ""), .malformedAnswer),
             (.answer(202, "\u{feff} <p>", headers: [:]), .malformedAnswer), (.answer(204, ""), .malformedAnswer),
         ] as [(ScriptedTransport.Step, AppStoreAPIError.Code?)])
-    func `what has no answer but a status is done only with the documented status, and not by a page`(
+    func `what has no answer but a status is done only with the documented status, and without a body`(
         step: ScriptedTransport.Step, code: AppStoreAPIError.Code?
     ) async throws {
         let fixture = try ClientFixture(production: [step])
@@ -195,6 +200,57 @@ import Testing
         }
         #expect(found?.code == code)
         #expect(found?.isRetryable ?? true)
+        guard case .answer(_, let text, _) = step else { return }
+        // Whose answer it was is seen by the operator, and not by the clients who get the message.
+        #expect((found?.causes != nil) == !text.isEmpty)
+        #expect(text.count < 2 || found?.message.contains(text) != true)
+    }
+
+    @Test
+    func `a body that Apple does not send is shown up to 200 bytes, without what could change a terminal`() async throws
+    {
+        let odd = "\u{1b}[2J\u{0}" + String(decoding: [0xef, 0xb7, 0x90] as [UInt8], as: UTF8.self)
+        let body = #"{"error":"blocked"# + odd + #""}"# + String(repeating: "é", count: 300)
+        let fixture = try ClientFixture(production: [.answer(200, body)])
+        let error = try #require(
+            await #expect(throws: AppStoreAPIError.self) {
+                try await fixture.client.send(.finishTransaction("1"), to: .production)
+            })
+        let causes = try #require(error.causes)
+        #expect(causes.hasPrefix(#"The answer begins: “{"error":"blocked [2J  "}éé"#) && causes.hasSuffix("é”."))
+        #expect((190...240).contains(causes.utf8.count))
+    }
+
+    /// The lists that Apple always sends, even if they are empty.
+    private static let lists: [String: Set<String>] = [
+        "Get Transaction History": ["hasMore", "signedTransactions"],
+        "Get Transaction History V1": ["hasMore", "signedTransactions"],
+        "Get Refund History": ["hasMore", "signedTransactions"], "Get Refund History V1": ["signedTransactions"],
+        "Get All Subscription Statuses": ["data"], "Get Notification History": ["hasMore", "notificationHistory"],
+        "Get Customer Groups": ["groups"], "Get Group Members": ["hasMore", "members"],
+        "List Seats": ["assignedSeatClaimIds"], "Get Image List": ["imageIdentifiers"],
+        "Get Message List": ["messageIdentifiers"], "Look Up Order ID": ["status"],
+    ]
+
+    @Test(arguments: EndpointSample.all)
+    func `an empty list is a success, and no list is none`(sample: EndpointSample) async throws {
+        guard let members = Self.lists[sample.name] else { return }
+        func text(_ list: String, without missing: String? = nil) -> String {
+            let values = ["hasMore": "false", "status": "1"]
+            let texts = members.filter { $0 != missing }.sorted().map { #""\#($0)":\#(values[$0] ?? list)"# }
+            return "{\(texts.joined(separator: ","))}"
+        }
+        let lies = members.map { text("[]", without: $0) } + (sample.name == "Look Up Order ID" ? [] : [text("null")])
+        for (body, code) in [(text("[]"), nil)] + lies.map({ ($0, AppStoreAPIError.Code.malformedAnswer) }) {
+            let fixture = try ClientFixture(production: [.answer(200, body)], sandbox: [.answer(200, body)])
+            var found: AppStoreAPIError.Code?
+            do throws(AppStoreAPIError) { try await sample.call(fixture.client) } catch { found = error.code }
+            #expect(found == code, "\(sample.name): \(body)")
+        }
+    }
+
+    @Test func `the table of lists names endpoints`() {
+        #expect(Set(Self.lists.keys).subtracting(EndpointSample.all.map(\.name)) == [])
     }
 
     @Test func `only consumption information is answered with 202`() {

@@ -5,6 +5,8 @@ import AppStoreModel
 
 /// A call of each endpoint, with the ids that Apple's table is typed with.
 struct EndpointSample: Sendable {
+    /// Apple's name.
+    var name: String
     var row: EndpointTests.Row
     var request: APIRequest
     /// The environment that has it.
@@ -14,7 +16,7 @@ struct EndpointSample: Sendable {
 
     private init<Answer>(_ endpoint: Endpoint<Answer>) {
         let environment = endpoint.environments.contains(.production) ? Environment.production : .sandbox
-        (row, request, self.environment) = (.init(endpoint), endpoint.request, environment)
+        (name, row, request, self.environment) = (endpoint.name, .init(endpoint), endpoint.request, environment)
         call = { client throws(AppStoreAPIError) in _ = try await client.send(endpoint, to: environment) }
     }
 

@@ -18,6 +18,8 @@ final class LyingStore: AppStoreTransport {
         case page(Int)
         /// 202 with an object.
         case accepted
+        /// 200 with the end of a list, but without the list.
+        case emptyList
         /// A number in Apple's form.
         case code(Int64)
 
@@ -27,6 +29,7 @@ final class LyingStore: AppStoreTransport {
             case .tokenRefusedOnce: "401 once"
             case .page(let status): "\(status) with a page"
             case .accepted: "202 with an object"
+            case .emptyList: "200 without a list"
             case .code(let number): "\(number)"
             }
         }
@@ -63,6 +66,8 @@ final class LyingStore: AppStoreTransport {
         case .page(let status):
             return APIAnswer(status: status, headers: html, body: Array("\n<!DOCTYPE html><html>Sign in</html>".utf8))
         case .accepted: return APIAnswer(status: 202, headers: json, body: Array(#"{"status":"queued"}"#.utf8))
+        case .emptyList:
+            return APIAnswer(status: 200, headers: json, body: Array(#"{"hasMore":false,"data":null}"#.utf8))
         case .code(let number):
             let body = #"{"errorCode":\#(number),"errorMessage":"x"}"#
             return APIAnswer(status: Int(number / 10_000), headers: json, body: Array(body.utf8))

@@ -43,10 +43,7 @@ import Testing
             Row(
                 .tokenRefusedOnce, consumption: "answered", history: "done", status: "done", reading: "done",
                 line: "taken"),
-            // Nothing tells it from Apple's answer to consumption information.
-            Row(
-                .accepted, consumption: "answered", history: "waiting malformedAnswer", status: "soon malformedAnswer",
-                reading: "soon malformedAnswer", line: "malformedAnswer"),
+            Row(.accepted, passing: "malformedAnswer"), Row(.emptyList, passing: "malformedAnswer"),
             Row(
                 .code(4_000_999), consumption: "waiting refused", history: "givenUp refused",
                 status: "tomorrow refused", reading: "soon refused", line: "refused"),

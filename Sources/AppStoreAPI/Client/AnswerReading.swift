@@ -24,6 +24,10 @@ extension Endpoint {
         } catch {
             fault = AppStoreAPIError(.malformedAnswer, "The answer to '\(name)' is not usable: \(error.sentence).")
         }
+        // Without these bytes, nobody could tell who answered in Apple's place.
+        if fault.code == .malformedAnswer, Answer.self == Void.self, !answer.body.isEmpty {
+            fault.causes = "The answer begins: “\(String(visible: answer.body, limit: APIAnswer.shownLimit))”."
+        }
         fault.environment = environment
         fault.status = answer.status
         throw fault

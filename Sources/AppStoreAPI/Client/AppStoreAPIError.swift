@@ -30,7 +30,8 @@ public struct AppStoreAPIError: Error, Sendable, CustomStringConvertible {
         case unreachable
         /// No answer arrived in time.
         case timedOut
-        /// The answer is too long, is not JSON, lacks a required member, or has an undocumented status.
+        /// The answer is too long, is not JSON, lacks a required member, or has an undocumented status, or a body where
+        /// Apple sends none.
         case malformedAnswer
         /// A list of pages does not end.
         case endlessPages
@@ -43,8 +44,8 @@ public struct AppStoreAPIError: Error, Sendable, CustomStringConvertible {
     /// A description of the failure, for people: a sentence without ids, tokens and keys.
     public var message: String
     /// After a refused bearer token, sentences for the operator about possible causes. They give the ids of the key,
-    /// the issuer and the app, none of which is secret. If this machine's clock is wrong, they say by how much. `nil`
-    /// after any other error.
+    /// the issuer and the app, none of which is secret. If this machine's clock is wrong, they say by how much. After a
+    /// body that Apple does not send, the beginning of this body. `nil` after any other error.
     public var causes: String?
     /// The environment of the call; `nil` if none was called.
     public var environment: Environment?

@@ -29,12 +29,6 @@ extension APIAnswer {
         }
     }
 
-    /// Whether the body is an HTML page. No Apple endpoint answers with a page.
-    var isPage: Bool {
-        guard !body.isEmpty else { return false }
-        return firstCharacter == "<" || contentType == "text/html"
-    }
-
     /// Whether the content type is JSON. Parameters such as a charset are ignored.
     var isJSON: Bool { contentType == "application/json" }
 

@@ -69,7 +69,8 @@ struct EndpointRow: Sendable {
 extension Endpoint where Answer: Decodable {
     /// An endpoint that answers with a JSON object.
     ///
-    /// - Parameter members: The required members of the answer.
+    /// - Parameter members: The required members of the answer. A list that Apple always sends, even if it is empty, is
+    ///   one of them: without it, anybody's `{}` would be an empty list.
     init(_ row: EndpointRow, requiring members: String...) {
         self.init(row) { answer throws(AnswerFault) in
             let json = try answer.json()
@@ -82,11 +83,13 @@ extension Endpoint where Answer: Decodable {
 }
 
 extension Endpoint where Answer == Void {
-    /// An endpoint whose status is the whole answer. An undocumented body is ignored. An HTML page is refused, because
-    /// it comes from an intermediate server.
+    /// An endpoint whose status is the whole answer. A body of any length comes from an intermediate server, which also
+    /// answers 200 or 202 to requests that never reach Apple.
     init(_ row: EndpointRow) {
         self.init(row) { answer throws(AnswerFault) in
-            if answer.isPage { throw AnswerFault(sentence: "the answer is a page in HTML") }
+            guard answer.body.isEmpty else {
+                throw AnswerFault(sentence: "it has a body of \(answer.body.count) bytes, and Apple's has none")
+            }
         }
     }
 }

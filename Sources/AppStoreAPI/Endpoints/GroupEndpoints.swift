@@ -23,7 +23,7 @@ extension Endpoint where Answer == GroupMembersResponse {
         var request = APIRequest("GET", "/groups/v1/group/*", [groupId])
         if let limit { request.add("limit", ["\(limit)"]) }
         let row = EndpointRow(name: "Get Group Members", request: request, rate: 50, environments: [.sandbox])
-        return Self(row, requiring: "hasMore")
+        return Self(row, requiring: "hasMore", "members")
     }
 }
 
@@ -43,7 +43,7 @@ extension Endpoint where Answer == SeatsResponse {
         let row = EndpointRow(
             name: "List Seats", request: .init("GET", "/groups/v1/transactions/*/seats", [transactionId]), rate: 1,
             environments: [.sandbox])
-        return Self(row)
+        return Self(row, requiring: "assignedSeatClaimIds")
     }
 }
 

@@ -64,7 +64,7 @@ extension Endpoint where Answer == GetImageListResponse {
     /// Get Image List.
     public static var images: Self {
         let request = APIRequest("GET", "/inApps/v1/messaging/image/list")
-        return Self(EndpointRow(name: "Get Image List", request: request, rate: 1))
+        return Self(EndpointRow(name: "Get Image List", request: request, rate: 1), requiring: "imageIdentifiers")
     }
 }
 
@@ -72,7 +72,7 @@ extension Endpoint where Answer == GetMessageListResponse {
     /// Get Message List.
     public static var messages: Self {
         let request = APIRequest("GET", "/inApps/v1/messaging/message/list")
-        return Self(EndpointRow(name: "Get Message List", request: request, rate: 1))
+        return Self(EndpointRow(name: "Get Message List", request: request, rate: 1), requiring: "messageIdentifiers")
     }
 }
 
@@ -80,7 +80,7 @@ extension Endpoint where Answer == DefaultConfiguration {
     /// Get Default Message.
     public static func defaultMessage(of productId: String, in locale: String) -> Self {
         let request = APIRequest("GET", "/inApps/v1/messaging/default/*/*", [productId, locale])
-        return Self(EndpointRow(name: "Get Default Message", request: request, rate: 1))
+        return Self(EndpointRow(name: "Get Default Message", request: request, rate: 1), requiring: "messageIdentifier")
     }
 }
 
@@ -88,7 +88,7 @@ extension Endpoint where Answer == RealtimeURL {
     /// Get Realtime URL.
     public static var realtimeURL: Self {
         let request = APIRequest("GET", "/inApps/v1/messaging/realtime/url")
-        return Self(EndpointRow(name: "Get Realtime URL", request: request, rate: 1))
+        return Self(EndpointRow(name: "Get Realtime URL", request: request, rate: 1), requiring: "realtimeURL")
     }
 }
 

@@ -34,7 +34,8 @@ extension Endpoint where Answer == HistoryResponse {
     ) -> Self {
         var request = APIRequest("GET", path, [id])
         request.query = filter.query
-        return Self(EndpointRow(name: name, request: request, rate: 50), requiring: "hasMore")
+        return Self(
+            EndpointRow(name: name, request: request, rate: 50), requiring: "hasMore", "signedTransactions")
     }
 }
 
@@ -98,13 +99,15 @@ extension Endpoint where Answer == RefundHistoryResponse {
     public static func refundHistory(_ anyTransactionId: String, after revision: String? = nil) -> Self {
         var request = APIRequest("GET", "/inApps/v2/refund/lookup/*", [anyTransactionId])
         if let revision { request.add("revision", [revision]) }
-        return Self(EndpointRow(name: "Get Refund History", request: request, rate: 10), requiring: "hasMore")
+        let row = EndpointRow(name: "Get Refund History", request: request, rate: 10)
+        return Self(row, requiring: "hasMore", "signedTransactions")
     }
 
     /// Get Refund History V1 (deprecated): at most 50 refunds.
     public static func refundHistoryV1(_ originalTransactionId: String) -> Self {
         let request = APIRequest("GET", "/inApps/v1/refund/lookup/*", [originalTransactionId])
-        return Self(EndpointRow(name: "Get Refund History V1", request: request, rate: 10))
+        let row = EndpointRow(name: "Get Refund History V1", request: request, rate: 10)
+        return Self(row, requiring: "signedTransactions")
     }
 }
 

@@ -7,6 +7,9 @@ public struct APIAnswer: Hashable, Sendable {
     /// The maximum size of a body in bytes: 1 MiB, as in Apple's own client. A page of 20 transactions has some 120 KB.
     public static let bodyLimit = 1 << 20
 
+    /// The maximum length, in bytes, of the part of an unexpected body that an error shows: enough for a proxy's name.
+    static let shownLimit = 200
+
     /// The HTTP status.
     public var status: Int
     /// The header fields by name, in lower case.

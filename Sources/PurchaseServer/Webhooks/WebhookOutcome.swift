@@ -54,30 +54,7 @@ extension WebhookOutcome {
         self.init(
             status: answer.status, failure: failure,
             retryAfter: next.map { .milliseconds($0.milliseconds - now.milliseconds) }, milliseconds: milliseconds,
-            answer: Self.text(answer.body))
-    }
-
-    /// The text of a body for people, who read it in a terminal: control characters could change what a terminal shows.
-    private static func text(_ body: [UInt8]) -> String {
-        var text = ""
-        var count = 0
-        for scalar in String(decoding: body, as: UTF8.self).unicodeScalars {
-            let scalar = scalar.isInvisible ? " " : scalar
-            count += UTF8.width(scalar)
-            guard count <= WebhookAttempt.answerLimit else { break }
-            text.unicodeScalars.append(scalar)
-        }
-        return text
-    }
-}
-
-extension Unicode.Scalar {
-    /// Whether the character only controls how others are shown.
-    fileprivate var isInvisible: Bool {
-        switch properties.generalCategory {
-        case .control, .format, .lineSeparator, .paragraphSeparator: true
-        default: false
-        }
+            answer: String(visible: answer.body, limit: WebhookAttempt.answerLimit))
     }
 }
 
