@@ -41,10 +41,12 @@ import Testing
         }
     }
 
-    @Test func `SIGHUP does not end the server`() async throws {
+    @Test(arguments: others) func `a signal that does not ask the server to end does not end it`(
+        signal: Int32
+    ) async throws {
         try await Self.withServer { server in
             for _ in 0..<3 {
-                server.send(signal: SIGHUP)
+                server.send(signal: signal)
                 let health = try await server.send(.GET, "/health/live")
                 #expect(health.status == 200)
             }
@@ -101,6 +103,14 @@ import Testing
         var text: String { (try? String(contentsOf: output, encoding: .utf8)) ?? "" }
 
         func send(_ signal: Int32) { process.send(signal) }
+
+        /// Whether the process ignores a signal, as the kernel says in hexadecimal.
+        func ignores(_ signal: Int32) -> Bool {
+            let status = (try? String(contentsOfFile: "/proc/\(process.id)/status", encoding: .utf8)) ?? ""
+            let line = status.split(separator: "\n").first { $0.hasPrefix("SigIgn:") }
+            let mask = line.flatMap { UInt64($0.dropFirst(7).trimmingPrefix { $0.isWhitespace }, radix: 16) } ?? 0
+            return mask & 1 << (signal - 1) != 0
+        }
     }
 
     private static let commands = [
@@ -142,16 +152,26 @@ import Testing
         }
     }
 
-    @Test func `SIGHUP does not end a server that starts`() async throws {
+    /// Signals that do not ask a server to end.
+    private static let others = [SIGHUP, SIGUSR1, SIGUSR2]
+
+    @Test(arguments: commands, others)
+    func `a signal that does not ask a process to end does not end it, also before it listens`(
+        command: [String], signal: Int32
+    ) async throws {
         try await Self.withFolder { folder in
-            let process = try StartingProcess(Self.commands[0], in: folder)
-            while !process.text.contains("Quittance starts") { try await Task.sleep(for: .milliseconds(1)) }
-            while process.process.isRunning, !process.text.contains("The server listens") {
-                process.send(SIGHUP)
+            let process = try StartingProcess(command, in: folder)
+            while !process.ignores(signal) {
+                // Between the first instruction and the command, the signal has its usual effect.
+                try #require(process.process.isRunning && !process.text.contains("http://"))
                 try await Task.sleep(for: .milliseconds(1))
             }
+            while process.process.isRunning, !process.text.contains("http://") {
+                process.send(signal)
+                try await Task.sleep(for: .milliseconds(1))
+            }
+            process.send(signal)
             try #require(process.process.isRunning)
-            process.send(SIGHUP)
             process.send(SIGTERM)
             #expect(process.process.wait() == 0)
         }

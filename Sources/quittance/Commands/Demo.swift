@@ -67,6 +67,8 @@ struct Demo: AsyncParsableCommand {
     }
 
     func run() async throws {
+        // SIGHUP ends a demo, because its terminal is closed.
+        ServerSignals.ignore([SIGUSR1, SIGUSR2])
         var logger = Logger(label: "quittance") { _ in
             LineLogHandler(.text, now: SystemClock.now, write: Terminal.printError)
         }

@@ -91,7 +91,7 @@ struct Serve: AsyncParsableCommand {
     }
 
     func run() async throws {
-        ServerSignals.ignoreHangup()
+        ServerSignals.ignore()
         let configuration = try resolvedConfiguration()
         try Self.requireLedgerAndApps(configuration)
         let composition = Composition(configuration: configuration)

@@ -162,7 +162,7 @@ struct Simulate: AsyncParsableCommand {
     }
 
     func run() async throws {
-        ServerSignals.ignoreHangup()
+        ServerSignals.ignore()
         let format = try Self.logFormat()
         var logger = Logger(label: "quittance") { _ in
             LineLogHandler(format, now: SystemClock.now, write: Terminal.printError)

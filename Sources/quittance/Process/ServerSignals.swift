@@ -4,7 +4,8 @@ import Dispatch
 import Foundation
 import Synchronization
 
-/// Handles the signals that the server itself does not handle: SIGHUP, and a second SIGINT or SIGTERM.
+/// Handles the signals that the server itself does not handle: SIGHUP, SIGUSR1, SIGUSR2, and a second SIGINT or
+/// SIGTERM.
 ///
 /// Until the server listens, SIGINT and SIGTERM end the process as usual. No code here ignores SIGINT or SIGTERM,
 /// because a signal that arrives before the server installs its own handlers would then be lost.
@@ -12,8 +13,11 @@ enum ServerSignals {
     /// The signal sources, kept so that they work until the process ends.
     private static let handlers = Mutex<[any DispatchSourceSignal]>([])
 
-    /// Ignores SIGHUP, which would end the process. Call this method first.
-    static func ignoreHangup() { signal(SIGHUP, SIG_IGN) }
+    /// Ignores signals that would end the process although they do not ask it to end. Call this method first: a slow
+    /// start may last minutes. The program starts no other program, which would ignore the signals too.
+    static func ignore(_ numbers: [Int32] = [SIGHUP, SIGUSR1, SIGUSR2]) {
+        for number in numbers { signal(number, SIG_IGN) }
+    }
 
     /// Calls `onHangup` at each SIGHUP, and ends the process at once after a second SIGINT or SIGTERM, unless the
     /// second signal is only a repetition (``StopSignals/repetition``). Call this method once the server listens. From
