@@ -39,6 +39,7 @@ package struct PlainClient: Sendable {
         configuration.connectionPool.retryConnectionEstablishment = false
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = Self.connectionsPerHost
         configuration.http1_1ConnectionDebugInitializer = { channel in
+            // Later, when the connection is active: the library ends the process if the first request fails before.
             channel.eventLoop.submit { try ResponseGuard.add(to: channel.pipeline.syncOperations) }
         }
         client = HTTPClient(eventLoopGroup: HTTPClient.defaultEventLoopGroup, configuration: configuration)
@@ -137,9 +138,11 @@ extension HTTPClientRequest {
 }
 
 extension URL {
-    /// Whether the URL names a host and a port over HTTP. The library would end the process for any other port.
+    /// Whether the URL names a host and a port over HTTP. The library would end the process for any other port, and for
+    /// a host of brackets that are percent-encoded.
     package var isReachable: Bool {
-        ["http", "https"].contains(scheme) && host()?.isEmpty == false && (1...65_535).contains(port ?? 80)
+        guard let host = host(percentEncoded: true), !host.isEmpty, !host.contains("%") else { return false }
+        return ["http", "https"].contains(scheme?.lowercased()) && (1...65_535).contains(port ?? 80)
     }
 }
 

@@ -136,7 +136,8 @@ import Testing
         "//127.0.0.1:99999/", "http://[::1]:70000/", "http://a:b@127.0.0.1:70000/", "https://127.0.0.1:4294967377/",
         "http://127.0.0.1:99999999999999999999/", "http://127.0.0.1:x/", "ftp://127.0.0.1/", "file:///etc/hostname",
         "http+unix://%2Ftmp%2Fa.sock/", "https+unix://%2Ftmp%2Fa.sock/", "unix:///tmp/a.sock", "javascript:1",
-        "data:,x", "http:", "http://", "http:///", "http://:80/", "//", "http://[", "http://[::1", "http://a b/", "?",
+        "data:,x", "http://%5B/", "http://%5D:1/", "http://%5B%5D/", "https://a@%5B/", "http://[::1%25lo]:1/", "http:",
+        "http://", "http:///", "http://:80/", "//", "http://[", "http://[::1", "http://a b/", "?",
         "#", "/%zz", "", "/",
     ])
     func `a redirect to where nobody can be asked, or in a circle, is an error`(location: String) async throws {
