@@ -60,7 +60,7 @@ package struct PlainClient: Sendable {
         // The library's own deadline covers only the head of an answer. Without the second task, a body that arrives
         // one byte at a time could take for ever.
         try await withThrowingTaskGroup(of: PlainAnswer.self) { group in
-            group.addTask { try await answer(to: request, upTo: limit, before: .now() + TimeAmount(timeout)) }
+            group.addTask { try await answer(to: request, within: TimeAmount(timeout), upTo: limit) }
             group.addTask {
                 try await clock.sleep(for: timeout)
                 throw HTTPClientError.deadlineExceeded
@@ -72,13 +72,13 @@ package struct PlainClient: Sendable {
     }
 
     private func answer(
-        to request: HTTPClientRequest, upTo limit: Int, before deadline: NIODeadline
+        to request: HTTPClientRequest, within timeout: TimeAmount, upTo limit: Int
     ) async throws -> PlainAnswer {
         var request = request
         var count = 0
         while true {
             guard URL(string: request.url)?.isReachable == true else { throw HTTPClientError.invalidURL }
-            let response = try await client.execute(request, deadline: deadline)
+            let response = try await client.execute(request, timeout: timeout)
             if redirects > 0, let next = try request.redirected(by: response) {
                 guard count < redirects else { throw HTTPClientError.redirectLimitReached }
                 request = next

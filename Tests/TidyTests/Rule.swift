@@ -42,6 +42,7 @@ extension Rule {
         "the libraries have no clock: time is an argument", in: \.isLibrary,
         except: [
             "AppStoreTrust/RevocationChecker.swift": "the default of an argument, which measures intervals alone",
+            "OutgoingHTTP/PlainClient.swift": "the default of an argument, which measures intervals alone",
             "PurchaseServer/ServerApplication.swift": "the default of an argument, which measures intervals alone",
             "PurchaseServer/ConnectionDeadlines.swift": "the event loop measures how long a connection has been silent",
             "LedgerSQLite/GroupCommit.swift": "a writer waits for less than a millisecond so that others may join",

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Text of strangers, made fit for a terminal.
+
 extension String {
     /// The beginning of bytes that a stranger sent, as text for people, who read it in a terminal. Characters that
     /// could change what a terminal shows become blanks, and so do the noncharacters, which no document should have.
