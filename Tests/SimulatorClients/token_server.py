@@ -15,12 +15,21 @@ keyFile, keyId, issuer, bundleId, portFile = sys.argv[1:]
 key = Path(keyFile).read_text()
 requests = []
 
-# Has what any endpoint's answer must have.
+# Has what the answer of any endpoint with an answer must have.
 ANSWER = {
     "signedTransactionInfo": "x", "signedAppTransactionInfo": "x", "signedPayload": "x", "hasMore": False, "data": [],
     "status": 0, "success": True, "requestIdentifier": "u", "complete": True, "testNotificationToken": "t",
-    "groups": [], "seatClaimId": "s", "requestId": "r", "result": "PASS",
+    "groups": [], "seatClaimId": "s", "requestId": "r", "result": "PASS", "signedTransactions": [],
+    "notificationHistory": [], "members": [], "assignedSeatClaimIds": [], "imageIdentifiers": [],
+    "messageIdentifiers": [], "messageIdentifier": "m", "realtimeURL": "u",
 }
+
+
+def has_answer(method, path):
+    """Whether Apple answers with a body. A change has none but its status, except the extension of a subscription."""
+    if method in ("PUT", "DELETE"):
+        return "/subscriptions/extend/" in path
+    return not path.endswith(("/finish", "/associate"))
 
 
 def refusal(authorization):
@@ -50,7 +59,7 @@ class Handler(BaseHTTPRequestHandler):
                 "type": self.headers.get("Content-Type"), "accept": self.headers.get("Accept"),
                 "agent": self.headers.get("User-Agent"), "body": body.decode("latin-1"),
             })
-        data = json.dumps(ANSWER).encode()
+        data = json.dumps(ANSWER).encode() if has_answer(self.command, self.path) else b""
         # Send Consumption Information alone is answered with 202.
         self.send_response(202 if "/consumption/" in self.path else 200)
         self.send_header("Content-Type", "application/json")
