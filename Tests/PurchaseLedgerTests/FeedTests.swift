@@ -146,10 +146,35 @@ extension ChainState {
         let standing = Set(chain.purchases.lazy.filter { $0.revocation == nil && !isRefused }.map(\.type))
         let entitlements = Holdings([chain], catalogue: catalogue, at: now).entitlements
         let isActive = !entitlements.isEmpty || standing.contains(Open(.consumable))
-        let ends = chain.access(catalogue, at: now).values.filter { $0.isGiven == isActive }.map(\.until)
+        let ends = chain.ends(isRefused: isRefused).filter {
+            ($0.isStanding && $0.end.map { now < $0 } ?? true) == isActive
+        }
         self.init(
             status: isActive ? .active : standing.contains(Open(.nonRenewingSubscription)) ? .expired : .revoked,
             productId: chain.purchases.last?.productId, hasAccess: isActive,
-            until: ends.contains(nil) ? nil : ends.compactMap(\.self).max())
+            until: ends.contains { $0.end == nil } ? nil : ends.compactMap(\.end).max())
+    }
+}
+
+extension Chain {
+    /// When each one-time purchase ends or ended, as the table in docs/api.md says, and whether it was neither refunded
+    /// nor refused.
+    fileprivate func ends(isRefused: Bool) -> [(isStanding: Bool, end: Timestamp?)] {
+        // All books of the chain are one purchase, also those of which only residue is left.
+        let books = (purchases + residue.filter { transactions[$0.key] == nil }.values.compactMap(\.current))
+            .filter { $0.type == .nonConsumable }
+        let refund = books.compactMap(\.revocation?.date).min()
+        return purchases.map { purchase in
+            let date = purchase.purchaseDate ?? Timestamp(milliseconds: 0)
+            if isRefused { return (false, date) }
+            if purchase.type == .nonConsumable {
+                let first = books.compactMap(\.purchaseDate).min() ?? date
+                return (refund == nil, refund.map { max(first, $0) })
+            }
+            // A season lasts 12 days.
+            let end = purchase.type == .consumable ? nil : date.advanced(by: .seconds(12 * 86_400))
+            guard let refund = purchase.revocation?.date else { return (true, end) }
+            return (false, max(date, min(refund, end ?? refund)))
+        }
     }
 }

@@ -197,20 +197,34 @@ import Testing
 
     // MARK: - Periods that have not begun
 
-    /// E.3 (5): a period that has not begun is no candidate while another runs; if none has begun, the first counts.
-    @Test(
-        arguments: [
-            ([(1, 1, 31)], 0, "1", .active), ([(1, 1, 31), (2, 31, 61)], 0, "1", .active),
-            ([(1, 0, 30), (2, 30, 60)], 29, "1", .active), ([(1, 0, 30), (2, 40, 70)], 35, "1", .stale),
-            ([(1, 0, 30), (2, 40, 70)], 40, "2", .active), ([(1, 1, 31)], 31, "1", .stale),
-        ] as [([(Int, Double, Double)], Double, String, SubscriptionState.Status)])
-    func `a period that has not begun counts as running only if none has begun`(
-        periods: [(id: Int, from: Double, until: Double)], day: Double, id: String, status: SubscriptionState.Status
-    ) {
+    struct Begun: Sendable {
+        var periods: [(id: Int, from: Double, until: Double)]
+        var reason = TransactionReason.renewal
+        var day: Double
+        var id: String
+        var status: SubscriptionState.Status
+    }
+
+    /// E.3 (5): a renewal that has not begun is no candidate while another period runs; if none has begun, the first
+    /// counts. A purchase has begun as soon as it is known.
+    @Test(arguments: [
+        Begun(periods: [(1, 1, 31)], day: 0, id: "1", status: .active),
+        Begun(periods: [(1, 1, 31), (2, 31, 61)], day: 0, id: "1", status: .active),
+        Begun(periods: [(1, 0, 30), (2, 30, 60)], day: 29, id: "1", status: .active),
+        Begun(periods: [(1, 0, 30), (2, 40, 70)], day: 35, id: "1", status: .stale),
+        Begun(periods: [(1, 0, 30), (2, 40, 70)], day: 40, id: "2", status: .active),
+        Begun(periods: [(1, 1, 31)], day: 31, id: "1", status: .stale),
+        Begun(periods: [(1, 1, 31)], reason: .purchase, day: 0, id: "1", status: .active),
+        Begun(periods: [(1, 0, 30), (2, 40, 70)], reason: .purchase, day: 35, id: "2", status: .active),
+        Begun(periods: [(1, 0, 30), (2, 40, 70)], reason: .purchase, day: 40, id: "2", status: .active),
+        Begun(periods: [(1, 1, 31)], reason: .purchase, day: 31, id: "1", status: .stale),
+    ])
+    func `a renewal that has not begun counts as running only if none has begun, and a purchase always`(_ row: Begun) {
+        let (day, id, status) = (row.day, row.id, row.status)
         let chain = Facts.chain(
-            periods.map { period in
+            row.periods.map { period in
                 Facts.transaction("\(period.id)", from: period.from, until: period.until) {
-                    $0.transactionReason = Open(.renewal)
+                    $0.transactionReason = Open(row.reason)
                 }
             })
         let state = chain.subscription(Catalogue(), at: Facts.day(day))
