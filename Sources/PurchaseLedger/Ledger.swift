@@ -320,7 +320,7 @@ extension Ledger.CustomerAnswer {
         }
         app = TransactionStatement(earliestOf: histories.compactMap(\.1.app))
         transferred = zip(records, histories).reduce(into: []) { transferred, chain in
-            transferred.formUnion(chain.0.transferred(of: chain.1.1.purchases))
+            transferred.formUnion(chain.0.transferred(of: chain.1.1.purchases, among: records))
         }
         self.claimants = Dictionary(claimants.filter { $0.1 > 1 }) { $1 }
         consentedAt = customer.consentedAt
@@ -329,9 +329,17 @@ extension Ledger.CustomerAnswer {
 
 extension ChainRecord {
     /// The transaction ids of consumables that may have been credited to a different customer.
-    fileprivate func transferred(of purchases: [TransactionStatement]) -> Set<String> {
+    ///
+    /// - Parameter records: The customer's chains. A consumable that the App Store moved from a chain of the customer
+    ///   was not transferred.
+    fileprivate func transferred(of purchases: [TransactionStatement], among records: [ChainRecord]) -> Set<String> {
         let consumables = Set(purchases.lazy.filter { $0.type == .consumable }.map(\.transactionId))
-        return ownerChanges.isEmpty ? consumables.intersection(chain.residue.keys) : consumables
+        guard ownerChanges.isEmpty else { return consumables }
+        return consumables.intersection(chain.residue.keys).filter { id in
+            !records.contains {
+                $0.ownerChanges.isEmpty && $0.chain.transactions[id] != nil && $0.chain.residue[id] == nil
+            }
+        }
     }
 }
 

@@ -98,4 +98,50 @@ import Testing
         #expect(rebuilt.faults.isEmpty && rebuilt.differing.isEmpty)
         #expect(try await ledger.chain(ChainKey("1", in: Facts.scope)) == before)
     }
+
+    @Test(arguments: ["anna", "bob"])
+    func `an erasure leaves what another customer's purchase learned of a transaction that both had`(
+        erased: String
+    ) async throws {
+        let (ledger, signed) = (Self.ledger(), try SignedHistory())
+        // One transaction under two original ids. The newest document names that of anna.
+        for (day, original, claimant) in [(1.0, "1", "anna"), (2, "9", "bob"), (3, "1", nil)]
+            as [(Double, String, String?)]
+        {
+            let token = try signed.transaction("1", original: original, signed: day) {
+                $0.storefront = day == 3 ? nil : "DEU"
+            }
+            _ = try await ledger.record(
+                [signed.evidence(transaction: token)], claimedBy: claimant, at: Facts.day(day))
+        }
+        let other = erased == "anna" ? "9" : "1"
+        let before = try await ledger.chain(ChainKey(other, in: Facts.scope))
+        #expect(before?.transactions["1"]?.signed?.storefront == "DEU")
+        _ = try await ledger.delete(erased, in: Facts.scope, at: Facts.day(4))
+        let after = try await ledger.chain(ChainKey(other, in: Facts.scope))
+        #expect(after?.transactions == before?.transactions)
+        #expect(try await ledger.check(by: signed.verifier).faults == [])
+        let rebuilt = try await ledger.rebuild(by: signed.verifier, at: Facts.day(5))
+        #expect(rebuilt.faults == [] && rebuilt.differing == [])
+        #expect(try await ledger.chain(ChainKey(other, in: Facts.scope)) == after)
+    }
+
+    @Test func `a late refund under an erased original id is a refund under the other id too`() async throws {
+        let (ledger, signed) = (Self.ledger(), try SignedHistory())
+        for (day, original, claimant) in [(1.0, "9", "bob"), (2, "1", "anna")] {
+            let token = try signed.transaction("1", original: original, signed: day)
+            _ = try await ledger.record(
+                [signed.evidence(transaction: token)], claimedBy: claimant, at: Facts.day(day))
+        }
+        _ = try await ledger.delete("bob", in: Facts.scope, at: Facts.day(4))
+        func entitlements() async throws -> [String]? {
+            try await ledger.holdings(of: "anna", in: Facts.scope, at: Facts.day(6))?.entitlements.map(\.name)
+        }
+        #expect(try await entitlements() == ["pro"])
+        let refund = try signed.transaction("1", original: "9", signed: 3) { $0.revocationDate = Facts.day(3) }
+        _ = try await ledger.record([signed.evidence(transaction: refund)], at: Facts.day(5))
+        #expect(try await entitlements() == [])
+        #expect(try await ledger.events().events.last { $0.kind == .refunded }?.originalTransactionId == "1")
+        #expect(try await ledger.check(by: signed.verifier).faults == [])
+    }
 }

@@ -28,10 +28,11 @@ import Testing
     }
 
     private static func oneTime(
-        _ signed: SignedHistory, _ id: String, product: String = "book", _ type: ProductType = .nonConsumable,
-        signed day: Double, _ change: (inout JWSTransactionDecodedPayload) -> Void = { _ in }
+        _ signed: SignedHistory, _ id: String, of original: String = "1", product: String = "book",
+        _ type: ProductType = .nonConsumable, signed day: Double,
+        _ change: (inout JWSTransactionDecodedPayload) -> Void = { _ in }
     ) throws -> String {
-        try signed.transaction(id, original: "1", product: product, signed: day, until: nil, type: type, change)
+        try signed.transaction(id, original: original, product: product, signed: day, until: nil, type: type, change)
     }
 
     private static func refunded(_ day: Double) -> (inout JWSTransactionDecodedPayload) -> Void {
@@ -50,6 +51,17 @@ import Testing
                 try oneTime(signed, "1", signed: 50, refunded(50)), try oneTime(signed, "2", signed: 0)
             )
             return ([.transaction(first), .transaction(second)], [], [.transaction(second)])
+        },
+        Story(testDescription: "a refund under one original id, presented under another", has: []) { signed in
+            let bought = try oneTime(signed, "1", signed: 0)
+            let refund = try oneTime(signed, "1", of: "9", signed: 50, refunded(50))
+            let other = try oneTime(signed, "1", of: "7", signed: 10)
+            return ([.transaction(bought), .transaction(refund)], [], [.transaction(bought), .transaction(other)])
+        },
+        Story(testDescription: "a refund under one original id, which arrives after the erasure", has: []) { signed in
+            let bought = try ["1", "9"].map { try oneTime(signed, "1", of: $0, signed: $0 == "9" ? 1 : 0) }
+            let refund = try oneTime(signed, "1", of: "9", signed: 90, refunded(90))
+            return (bought.map { .transaction($0) }, [.transaction(refund)], [.transaction(bought[0])])
         },
         Story(testDescription: "the other id of a refunded period", has: []) { signed in
             let period = try ["1", "2"].map { id in
@@ -94,6 +106,12 @@ import Testing
             (purchase.transactionId, purchase.originalTransactionId, purchase.productId) = ("1", "1", "coins")
             (purchase.productType, purchase.quantity, purchase.purchaseDate) = (Open(.consumable), 1, Facts.day(0))
             return ([.transaction(coins)], [], [.receipt([purchase], created: 105)])
+        },
+        Story(testDescription: "a consumable, presented under another original id", has: ["1 -0 used"]) { signed in
+            let coins = try ["1", "9"].map { id in
+                try oneTime(signed, "1", of: id, product: "coins", .consumable, signed: 0)
+            }
+            return ([.transaction(coins[0])], [], [.transaction(coins[1])])
         },
         Story(testDescription: "a consumable whose evidence is kept", keepsEvidence: true, has: ["1 -0 used"]) {
             signed in

@@ -101,6 +101,29 @@ import Testing
         }
     }
 
+    @Test func `a chain that shares a transaction with a migrated one is the same, whatever arrives first`()
+        async throws
+    {
+        let signed = try SignedHistory()
+        let documents = try [
+            signed.transaction("1", original: "9", signed: 1), signed.transaction("1", signed: 2),
+            Self.link(signed, "1", "100"),
+        ]
+        var found: Set<[Chain?]> = []
+        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0], [1, 2, 0, 1, 0]] {
+            let ledger = Self.ledger()
+            for place in order {
+                _ = try await ledger.record([signed.evidence(transaction: documents[place])], at: Facts.day(11))
+            }
+            let other = try await ledger.chain(ChainKey("9", in: Facts.scope))
+            found.insert([other, try await ledger.chain(ChainKey("1", in: Facts.scope))])
+            #expect(try await ledger.check(by: signed.verifier).faults == [], "\(order)")
+            let counting = try await ledger.chain(of: TransactionKey("1", in: Facts.scope))
+            #expect(counting?.key.name == "100", "\(order)")
+        }
+        #expect(found.count == 1)
+    }
+
     @Test func `a grace period continues after a migration`() async throws {
         let (ledger, signed) = (Self.ledger(), try SignedHistory())
         let failed = try signed.notification(

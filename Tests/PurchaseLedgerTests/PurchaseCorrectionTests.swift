@@ -62,11 +62,13 @@ import Testing
         #expect(try await !shop.claim("cora", document))
     }
 
-    /// Claims, documents with other tokens, corrections, and migrations to a new original transaction id.
+    /// Claims, documents with other tokens, corrections, erasures, and migrations to a new original transaction id.
+    /// Half of the ledgers keep all documents.
     @Test(arguments: ClaimPolicy.allCases, Seeds.first(Seeds.isOptimised ? 40 : 8))
     func `no purchase returns to whom a correction took it from`(policy: ClaimPolicy, seed: UInt64) async throws {
         var random = SeededRandom(seed: seed)
-        let shop = try Shop(policy)
+        var shop = try Shop(policy)
+        shop.ledger.rules.keepsEvidence = seed.isMultiple(of: 2)
         let customers = ["anna", "bert", "cora", Self.token]
         // The owners, since a correction has set them.
         var corrected: Set<String>?
@@ -82,7 +84,7 @@ import Testing
                     $0.appAccountToken = token
                     $0.previousOriginalTransactionId = $0.originalTransactionId == "9" ? "1" : nil
                 })
-            switch Int.random(in: 0..<8, using: &random) {
+            switch Int.random(in: 0..<9, using: &random) {
             case 0:
                 let owners = Set([customer, try #require(customers.randomElement(using: &random))])
                 let moved = try await shop.ledger.move(
@@ -92,6 +94,9 @@ import Testing
                 _ = try await shop.ledger.record([document], claimedBy: customer, corrects: true, at: Facts.day(day))
                 corrected = [customer]
             case 2, 3: try await shop.notify(document)
+            case 4:
+                _ = try await shop.ledger.delete(customer, in: Facts.scope, at: Facts.day(day))
+                corrected?.remove(customer)
             default: _ = try await shop.claim(customer, document, limits: .random(using: &random))
             }
             guard let corrected else { continue }
@@ -102,6 +107,28 @@ import Testing
             }
             #expect(found == corrected, "seed \(seed), step \(step)")
         }
+    }
+
+    @Test(arguments: [(false, "1"), (true, "1"), (true, "9")])
+    func `after the erasure of a corrected owner, only a correction gives the purchase to somebody`(
+        keepsEvidence: Bool, original: String
+    ) async throws {
+        var shop = try Shop(.transfer)
+        shop.ledger.rules.keepsEvidence = keepsEvidence
+        try await shop.claim("anna", shop.month())
+        _ = try await shop.ledger.move(Self.transaction(), to: ["bert"], Self.correction(), at: Facts.day(2))
+        _ = try await shop.ledger.delete("bert", in: Facts.scope, at: Facts.day(3))
+        // Under its own original id, or under a new one.
+        let document = try await shop.signed.evidence(
+            transaction: shop.signed.transaction("1", original: original, signed: 4) { $0.appAccountToken = Self.token }
+        )
+        let key = ChainKey(original, in: Facts.scope)
+        for customer in ["anna", Self.token] {
+            #expect(try await !shop.claim(customer, document, day: 5))
+            #expect(try await shop.ledger.owners(key) == [])
+        }
+        _ = try await shop.ledger.record([document], claimedBy: "cora", corrects: true, at: Facts.day(6))
+        #expect(try await shop.ledger.owners(key) == [["cora"]])
     }
 
     @Test func `the events of a correction have who corrected and why, and tell who owns the purchase`() async throws {

@@ -154,12 +154,22 @@ import Testing
     ) async throws
         -> RebuildReport
     {
-        var documents: [Evidence] = []
+        var tokens: [String] = []
         for number in 0..<count {
             let start = Double(60 + number * 30)
-            let token = try signed.transaction("\(number + 10)", signed: 32, from: start, until: start + 30)
-            documents.append(try await signed.evidence(transaction: token))
+            tokens.append(try signed.transaction("\(number + 10)", signed: 32, from: start, until: start + 30))
         }
+        return try await rebuild(ledger, signed, arriving: tokens)
+    }
+
+    /// - Parameter tokens: The transactions that arrive, the last one first.
+    private static func rebuild(
+        _ ledger: Ledger, _ signed: SignedHistory, arriving tokens: [String]
+    ) async throws
+        -> RebuildReport
+    {
+        var documents: [Evidence] = []
+        for token in tokens { documents.append(try await signed.evidence(transaction: token)) }
         let arrivals = ArrivingDocuments(documents, in: ledger)
         let busy = Ledger(storage: InterceptedStorage(inner: ledger.storage, before: arrivals.next))
         return try await busy.rebuild(by: signed.verifier, at: Facts.day(33))
@@ -172,6 +182,63 @@ import Testing
         #expect(rebuilt.faults == [] && rebuilt.differing == [Facts.key])
         #expect(try await ledger.chain(Facts.key)?.transactions.count == 5)
         #expect(try await ledger.rebuild(by: signed.verifier, at: Facts.day(34)).differing == [])
+    }
+
+    @Test func `a rebuild keeps what arrives meanwhile about the same transaction under another original id`()
+        async throws
+    {
+        let (signed, other) = (try SignedHistory(), ChainKey("9", in: Facts.scope))
+        let ledger = Ledger(storage: MemoryLedgerStorage())
+        for (day, original) in [(1.0, "9"), (2, "1")] {
+            let token = try signed.transaction("1", original: original, signed: day)
+            _ = try await ledger.record([signed.evidence(transaction: token)], at: Facts.day(3))
+        }
+        try await Self.removeFacts(of: other, in: ledger)
+        let refunds = try [20.0, 10].map { day in
+            try signed.transaction("1", signed: day) { $0.revocationDate = Facts.day(day) }
+        }
+        let rebuilt = try await Self.rebuild(ledger, signed, arriving: refunds)
+        #expect(rebuilt.faults == [] && rebuilt.differing == [other])
+        #expect(try await ledger.chain(other)?.transactions["1"]?.signed?.revocation?.date == Facts.day(20))
+        #expect(try await ledger.rebuild(by: signed.verifier, at: Facts.day(34)).differing == [])
+    }
+
+    /// A storage from which old documents were removed.
+    private struct Forgetful: ForwardingStorage {
+        var inner: any LedgerStorage
+
+        func load(_ query: LedgerQuery) async throws -> LedgerSnapshot {
+            var snapshot = try await inner.load(query)
+            for (key, documents) in snapshot.evidence {
+                snapshot.evidence[key] = documents.filter { $0.name.signedDate >= Facts.day(20) }
+            }
+            return snapshot
+        }
+
+        func keepsAllDocuments() async throws -> Bool { false }
+    }
+
+    @Test func `facts of removed documents stay, also under another original id, and also an account`() async throws {
+        let (ledger, signed) = (Ledger(storage: MemoryLedgerStorage()), try SignedHistory())
+        let account = "0d6e5c0a-6a52-4a0b-9d4b-0f1f4e3a9b11"
+        func notification(_ day: Double, _ account: String?) throws -> String {
+            try signed.notification(
+                "DID_CHANGE_RENEWAL_STATUS", signed: day,
+                transaction: signed.transaction("1", signed: day) { $0.appAccountToken = account },
+                renewal: signed.renewal(signed: day) { $0.appAccountToken = account })
+        }
+        for document in try [
+            SignedHistory.Document.notification(notification(1, account)),
+            .transaction(signed.transaction("1", original: "9", signed: 2)),
+            .transaction(signed.transaction("2", original: "9", signed: 3, from: 30, until: 60)),
+            .transaction(signed.transaction("2", signed: 4, from: 30, until: 60)),
+            .notification(notification(30, nil)),
+        ] {
+            _ = try await ledger.record([signed.evidence(document)], at: Facts.day(31))
+        }
+        let forgetful = Ledger(storage: Forgetful(inner: ledger.storage))
+        #expect(try await forgetful.check(by: signed.verifier).faults == [])
+        #expect(try await forgetful.rebuild(by: signed.verifier, at: Facts.day(32)).differing == [])
     }
 
     @Test func `a rebuild fails if a document arrives before each of its commits`() async throws {

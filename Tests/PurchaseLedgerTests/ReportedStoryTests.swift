@@ -110,52 +110,39 @@ import Testing
             ]
         } + otherStories
 
+    /// The same transaction under an original id, refunded on the day or not.
+    private static func pro(
+        _ signed: SignedHistory, of original: String, _ day: Double, isRefunded: Bool = false
+    ) throws -> SignedHistory.Document {
+        .transaction(
+            try signed.transaction("1", original: original, product: "pro", signed: day) {
+                $0.revocationDate = isRefunded ? Facts.day(day) : nil
+            })
+    }
+
     private static let otherStories = [
         Story("a transaction under two original ids, then refunded under the newer", [(4, [])]) { signed in
             try [
-                (1, anna, .transaction(signed.transaction("1", original: "1", product: "pro", signed: 1))),
-                (2, anna, .transaction(signed.transaction("1", original: "9", product: "pro", signed: 2))),
-                (
-                    3, nil,
-                    .transaction(
-                        signed.transaction("1", original: "9", product: "pro", signed: 3) {
-                            $0.revocationDate = Facts.day(3)
-                        })
-                ),
+                (1, anna, pro(signed, of: "1", 1)), (2, anna, pro(signed, of: "9", 2)),
+                (3, nil, pro(signed, of: "9", 3, isRefunded: true)),
             ]
         },
         Story("neighbour: the refund is reversed under the older id", [(5, [anna])]) { signed in
             try [
-                (1, anna, .transaction(signed.transaction("1", original: "1", product: "pro", signed: 1))),
-                (2, anna, .transaction(signed.transaction("1", original: "9", product: "pro", signed: 2))),
-                (
-                    3, nil,
-                    .transaction(
-                        signed.transaction("1", original: "9", product: "pro", signed: 3) {
-                            $0.revocationDate = Facts.day(3)
-                        })
-                ),
-                (4, nil, .transaction(signed.transaction("1", original: "1", product: "pro", signed: 4))),
+                (1, anna, pro(signed, of: "1", 1)), (2, anna, pro(signed, of: "9", 2)),
+                (3, nil, pro(signed, of: "9", 3, isRefunded: true)), (4, nil, pro(signed, of: "1", 4)),
             ]
         },
         Story("refunded under the older id, which the newest document names", [(4, [])]) { signed in
             try [
-                (1, anna, .transaction(signed.transaction("1", original: "1", product: "pro", signed: 1))),
-                (2, anna, .transaction(signed.transaction("1", original: "9", product: "pro", signed: 2))),
-                (
-                    3, nil,
-                    .transaction(
-                        signed.transaction("1", original: "1", product: "pro", signed: 3) {
-                            $0.revocationDate = Facts.day(3)
-                        })
-                ),
+                (1, anna, pro(signed, of: "1", 1)), (2, anna, pro(signed, of: "9", 2)),
+                (3, nil, pro(signed, of: "1", 3, isRefunded: true)),
             ]
         },
         Story("a transaction told under bob's original id, then under anna's again", [(3, [anna])]) { signed in
             try [
-                (1, anna, .transaction(signed.transaction("1", original: "1", product: "pro", signed: 1))),
-                (2, bob, .transaction(signed.transaction("1", original: "9", product: "pro", signed: 2))),
-                (3, nil, .transaction(signed.transaction("1", original: "1", product: "pro", signed: 3))),
+                (1, anna, pro(signed, of: "1", 1)), (2, bob, pro(signed, of: "9", 2)),
+                (3, nil, pro(signed, of: "1", 3)),
             ]
         },
         Story("a transaction signed anew without its account token stays with the account", [(2, [anna])]) { signed in
@@ -273,6 +260,38 @@ import Testing
             let chain = try await ledger.chain(of: TransactionKey("7", in: Facts.scope))
             #expect(chain?.key.name == original)
         }
+    }
+
+    @Test(arguments: [(anna, false), (bob, true)])
+    func `a consumable that a document moves to another chain was transferred only to another customer`(
+        claimant: String, isTransferred: Bool
+    ) async throws {
+        let signed = try SignedHistory()
+        let ledger = Ledger(Self.catalogue)
+        // Two times there and back: the chains of the same customer mark nothing.
+        for (day, original) in [(1.0, "7"), (2, "9"), (3, "7"), (4, "9")] {
+            let token = try signed.transaction(
+                "7", original: original, product: "coins", signed: day, until: nil, type: .consumable)
+            let claimant = day == 1 ? Self.anna : original == "9" ? claimant : nil
+            _ = try await ledger.record(
+                [signed.evidence(transaction: token)], claimedBy: claimant, at: Facts.day(day))
+        }
+        let answer = try #require(try await ledger.customer(claimant, in: Facts.scope, at: Facts.day(5)))
+        #expect(answer.holdings.consumables.map(\.transactionId) == ["7"])
+        #expect(answer.transferred == (isTransferred ? ["7"] : []))
+    }
+
+    @Test func `a chain whose transactions all count elsewhere has ended when a document said so`() async throws {
+        let signed = try SignedHistory()
+        let ledger = Ledger(Self.catalogue)
+        for (day, original) in [(1.0, "1"), (2, "9")] {
+            let token = try signed.transaction("1", original: original, product: "pro", signed: day)
+            _ = try await ledger.record([signed.evidence(transaction: token)], at: Facts.day(day))
+        }
+        let states = try await ledger.events().events.filter { $0.originalTransactionId == "1" }
+            .compactMap(\.content?.after)
+        #expect(states.map(\.hasAccess) == [true, false])
+        #expect(states.map(\.until) == [Facts.day(30), Facts.day(2)])
     }
 
     @Test(arguments: [(28_800, true), (2, true), (0, true), (-60, false)])

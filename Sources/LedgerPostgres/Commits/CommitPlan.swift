@@ -108,9 +108,7 @@ extension LoadedRecords {
     fileprivate func rows(of customer: Customer) -> [LedgerKey] {
         rows(of: customer).keys.first.map(rows) ?? [.customer(customer)]
     }
-}
 
-extension LoadedRecords {
     /// The customers who own a chain according to its changed record, but not according to its loaded record.
     func newOwners(of record: ChainRecord) -> [Customer] {
         let old = chains[record.key]?.record

@@ -87,10 +87,7 @@ extension LoadedRecords {
         holdings = holdings(after: changes)
         for record in changes.chains {
             chains[record.key] = Versioned(version: chains[record.key]?.version ?? 0, record: record)
-            for key in candidates.keys where key.scope == record.key.scope {
-                guard record.chain.transactions[key.transactionId] != nil else { continue }
-                candidates[key]?.insert(record.key)
-            }
+            for key in candidates.keys where record.chain.knows(key) { candidates[key]?.insert(record.key) }
         }
         note(changes.documents, displacing: changes.displacedDocuments)
         for record in changes.records {

@@ -39,7 +39,7 @@ enum Dependency: Hashable {
 /// ``RepeatedNotifications``.
 struct LoadedRecords {
     var chains: [ChainKey: Versioned<ChainRecord>] = [:]
-    /// The chains that have each transaction.
+    /// The chains that have each transaction, or residue of it.
     var candidates: [TransactionKey: Set<ChainKey>] = [:]
     /// Customers by id. Every id of a customer has a row with the whole record.
     var customers: [CustomerID: Versioned<CustomerRecord>] = [:]

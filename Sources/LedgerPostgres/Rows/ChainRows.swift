@@ -112,13 +112,15 @@ extension CommitPlan {
         let scope = scopes.scope(record.key.scope)
         let chain = record.key.name
         for id in new.changes(since: old).sorted() {
-            guard let statement = new.transactions[id].flatMap(new.current) else { continue }
-            // The views show a transaction in the chain in which it counts.
+            let known = new.transactions[id].flatMap(new.current) ?? new.residue[id]?.current
+            guard let statement = known else { continue }
+            // The views show a transaction in the chain in which it counts, and no residue.
             let values = statement.periodValues
-            let shown = statement.otherChain == nil ? values : values.map { _ in .null }
+            let shown = new.counts(id) ? values : values.map { _ in .null }
             add(Self.putTransaction, [.text(id), .integer(scope), .text(chain)] + shown)
         }
-        for id in old.transactions.keys.filter({ new.transactions[$0] == nil }).sorted() {
+        let known = [old.transactions, old.residue].lazy.flatMap(\.keys)
+        for id in known.filter({ new.transactions[$0] == nil && new.residue[$0] == nil }).sorted() {
             add(
                 "DELETE FROM quittance.transactions WHERE home = $1 AND scope = $2 AND chain = $3",
                 [.text(id), .integer(scope), .text(chain)])
@@ -129,9 +131,11 @@ extension CommitPlan {
 extension Chain {
     /// The ids of the transactions whose rows may have changed: new transactions, and transactions with a different
     /// signed statement or receipt. If ``PurchaseLedger/Chain/residue`` (the facts kept after an erasure) has changed,
-    /// all transactions are included, because any of them may be revoked now.
+    /// all transactions are included, because any of them may be revoked now. All are included after a migration too.
     fileprivate func changes(since old: Chain) -> [String] {
-        guard residue == old.residue else { return Array(transactions.keys) }
+        guard residue == old.residue, predecessors == old.predecessors else {
+            return Array(Set(transactions.keys).union(residue.keys))
+        }
         let facts = transactions.values
         let oldFacts = old.transactions.values
         return transactions.indices.filter { index in

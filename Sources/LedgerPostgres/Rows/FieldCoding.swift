@@ -25,7 +25,7 @@ enum FieldNumbers {
         "commitmentAutoRenewProductId", "publishedStatus", "publishedProductId", "publishedHasAccess", "publishedUntil",
         "publishedWillRenew", "publishedCommitmentWillRenew", "publishedIsSubscription", "publishedTransactionId",
         "publishedExpiresDate", "publishedEntitling", "publishedEntitlements", "publishedDetails", "deniedAt",
-        "deniedBecause", "nextChange", "publishedAsOf",
+        "deniedBecause", "nextChange", "publishedAsOf", "isCorrected",
     ]
 }
 

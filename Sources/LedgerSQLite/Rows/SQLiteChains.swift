@@ -71,6 +71,9 @@ extension SQLiteLedgerSession {
         UNION
         SELECT originalTransactionId FROM chains JOIN statements ON chains.id = statements.chain
         WHERE originalTransactionId = ?1 AND scope = ?2 AND isOriginal
+        UNION
+        SELECT originalTransactionId FROM residue JOIN chains ON chains.id = residue.chain
+        WHERE transactionId = ?1 AND scope = ?2
         """
 
     func chains(of transaction: TransactionKey) throws -> [ChainKey] {

@@ -10,7 +10,7 @@ enum Schema {
     /// The `application_id` of every ledger, by which it is told from the files of other software.
     static let applicationID: UInt32 = 0x5175_6974
 
-    static let steps = SchemaSteps(baseline: 28, [SchemaStep("baseline", tables)])
+    static let steps = SchemaSteps(baseline: 29, [SchemaStep("baseline", tables)])
 
     static var tables: [String] {
         [apps, epochs, chains, documents, facts, customers, events, records, others, periods]
@@ -80,6 +80,7 @@ enum Schema {
             lastEventAt INTEGER,
             successor TEXT,
             claimants TEXT,
+            isCorrected INTEGER NOT NULL,
             predecessors TEXT,
             renewalSignedDate INTEGER,
             renewalEvidence BLOB,
@@ -189,6 +190,7 @@ enum Schema {
 
         CREATE TABLE residue (
         \(fact)
+        CREATE INDEX residueByTransaction ON residue (transactionId);
         """
     }
 
@@ -342,7 +344,10 @@ enum Schema {
             JOIN chains ON chains.id = newest.chain
             JOIN scopes ON scopes.id = chains.scope
             JOIN apps ON apps.id = scopes.app
-        WHERE newest.otherChain IS NULL AND NOT EXISTS (
+        WHERE (newest.otherChain IS NULL OR EXISTS (
+            SELECT 1 FROM chains AS former
+            WHERE former.originalTransactionId = newest.otherChain AND former.scope = chains.scope
+                AND former.successor = chains.originalTransactionId)) AND NOT EXISTS (
             SELECT 1 FROM statements AS other
             WHERE other.chain = newest.chain AND other.transactionId = newest.transactionId
                 AND (other.signedDate, newest.source) > (newest.signedDate, other.source));

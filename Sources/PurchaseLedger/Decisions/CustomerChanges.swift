@@ -208,6 +208,7 @@ extension LedgerDraft {
             if let account = record.chain.account { accounts.insert(account) }
             erase(record, asOf: instant)
         }
+        leaveResidue(of: records.filter { erased.contains($0.key) })
         for account in accounts.sorted(by: { $0.id < $1.id }) { removeIfUnused(account, in: scope) }
         forgetMerges(of: customer.customer)
         put(DeletedCustomer(customer, requestedId: id.id, removedIds: unusedIds, at: now))

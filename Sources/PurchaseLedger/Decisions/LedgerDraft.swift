@@ -109,13 +109,12 @@ extension LedgerDraft {
 
     mutating func put(_ record: ChainRecord) { state.chains[record.key] = record }
 
-    /// The chains that have a transaction, in the order of their keys.
+    /// The chains that have a transaction, or residue of it (``Chain/residue``), in the order of their keys. Empty if
+    /// several purchases may have the id.
     mutating func chains(of key: TransactionKey) -> [ChainRecord] {
+        guard key.isUnique else { return [] }
         look(up: .transaction(key))
-        return state.chains.values.filter { record in
-            record.key.scope == key.scope && record.chain.transactions[key.transactionId] != nil
-        }
-        .sorted { $0.key < $1.key }
+        return state.chains.values.filter { $0.chain.knows(key) }.sorted { $0.key < $1.key }
     }
 
     /// The loaded chains that a customer owns, ordered by key.
@@ -128,7 +127,7 @@ extension LedgerDraft {
     }
 
     /// Replaces the record of a chain by a record that keeps only the time of the erasure, the residue
-    /// (``Chain/residue``), the earlier names, the denial and the time of the last event.
+    /// (``Chain/residue``), the earlier names, the denial, whether it was corrected, and the time of the last event.
     ///
     /// - Parameter instant: The time of the erasure. If the chain has a document with a later signing date, because the
     ///   clock is behind, this date is used instead. Otherwise a repeated delivery of the document would restore the
@@ -138,6 +137,7 @@ extension LedgerDraft {
         erased.chain.residue = record.chain.residueOfErasure
         erased.chain.predecessors = record.chain.predecessors
         erased.chain.denial = record.chain.denial
+        erased.isCorrected = record.isCorrected
         let instant = evidence(record.key).map(\.name.signedDate).reduce(instant, max)
         erased.erasedAt = instant
         erased.lastEventAt = record.lastEventAt
@@ -148,6 +148,21 @@ extension LedgerDraft {
             var earlier = self.record(ChainKey(name, in: record.key.scope))
             earlier.erasedAt = instant
             put(earlier)
+        }
+    }
+
+    /// Leaves the facts of erased chains as residue in the other chains that have the same transactions. The residue
+    /// shows later that some facts there have no document any more.
+    mutating func leaveResidue(of erased: [ChainRecord]) {
+        var facts: [TransactionKey: [TransactionStatement]] = [:]
+        for fact in erased.flatMap(\.chain.transactions.values) where fact.key.isUnique {
+            look(up: .transaction(fact.key))
+            facts[fact.key, default: []] += fact.statements
+        }
+        for var record in state.chains.values {
+            let shared = record.chain.transactions.values.flatMap { facts[$0.key] ?? [] }
+            for statement in shared { record.chain.mergeResidue(statement) }
+            put(record)
         }
     }
 }
@@ -196,6 +211,7 @@ extension LedgerDraft {
     mutating func link(_ record: inout ChainRecord, to customer: Customer, _ reason: Open<LinkReason>) {
         guard !record.isOwned(by: customer) else { return }
         record.owners.append(ChainRecord.Owner(customer, reason))
+        if reason == .correction { record.isCorrected = true }
         var content = EventContent(effectiveAt: now, detail: reason.rawValue, after: record.report?.state)
         content.entitlementsBefore = GivenEntitlements.empty
         content.entitlementsAfter = record.report.map(\.entitlements) ?? GivenEntitlements.empty

@@ -69,6 +69,7 @@ extension LedgerDraft {
         if before.isCorrected, !after.isCorrected {
             for owner in after.owners where !before.isOwned(by: owner.customer) { unlink(&after, from: owner.customer) }
             after.owners = after.owners.compactMap { owner in before.owners.first { $0.customer == owner.customer } }
+            after.isCorrected = true
         }
         for owner in before.owners { link(&after, to: owner.customer, owner.reason) }
     }

@@ -123,6 +123,7 @@ extension LedgerDraft {
             link(&record, to: owner, Open(.correction))
         }
         record.owners = owners.map { ChainRecord.Owner($0, .correction) }
+        record.isCorrected = true
     }
 
     fileprivate mutating func set(

@@ -41,8 +41,8 @@ struct Recording: Sendable {
             let own = document.chains(isClaimed: claimant != nil)
             let chains = own + own.compactMap(\.pointer) + predecessors
             query.keys.formUnion(chains.map(LedgerKey.chain))
-            query.keys.formUnion(
-                document.sharedStatements.map { .transaction(TransactionKey($0.transactionId, in: document.scope)) })
+            let transactions = document.statements.map { TransactionKey($0.transactionId, in: document.scope) }
+            query.keys.formUnion(transactions.filter(\.isUnique).map(LedgerKey.transaction))
             query.keys.formUnion(document.accounts.map(LedgerKey.customerID))
             if let wording = wordings[document.provenance] {
                 query.keys.formUnion(own.map { .wording(WordingKey(wording, about: $0)) })
@@ -90,12 +90,6 @@ extension Evidence {
     func merge(into chain: inout Chain) {
         for statement in statements { chain.merge(statement) }
         for renewal in renewals { chain.merge(renewal) }
-    }
-
-    /// The statements about transactions that may be in several chains. In environments without an App Store,
-    /// transactions of different purchases have the same ids.
-    fileprivate var sharedStatements: [TransactionStatement] {
-        scope.environment.hasAppStore ? statements.filter { !$0.isAppPurchase } : []
     }
 
     /// Whether a chain was erased after the document was signed. True for an erased chain if the document has no
@@ -171,17 +165,25 @@ extension LedgerDraft {
         return keys
     }
 
-    /// Merges a document that was signed before the erasure of a chain into the chain's residue. Only statements about
-    /// transactions with residue, and statements of a revocation or upgrade, are merged, because these must still count
-    /// if a customer presents the purchase again.
+    /// Merges a document into the residue of a chain that was erased after the document was signed, and into the
+    /// residue of all other chains with the same transactions. Only statements that tell a revocation or an upgrade are
+    /// merged, and statements about transactions that already have residue. They must still count if a customer
+    /// presents the purchase again.
     private mutating func keepResidue(of document: Evidence, in key: ChainKey) {
-        let known = record(key)
-        var record = known
-        for statement in document.statements {
-            let isKept = record.chain.residue[statement.transactionId] != nil
-            if isKept || statement.revocation != nil || statement.isUpgraded { record.chain.mergeResidue(statement) }
+        let erased = record(key).chain
+        for statement in document.statements where erased.isNamed(statement.chainName) {
+            let id = statement.transactionId
+            let sharing = chains(of: TransactionKey(id, in: key.scope)).map(\.key)
+            for key in Set(sharing + [key]).sorted() {
+                var record = record(key)
+                let isKept = statement.revocation != nil || statement.isUpgraded || record.chain.residue[id] != nil
+                guard isKept else { continue }
+                record.chain.mergeResidue(statement)
+                publishDue(&record)
+                publish(&record, asOf: now, effectiveAt: min(document.signedDate ?? now, now))
+                put(record)
+            }
         }
-        if record != known { put(record) }
     }
 
     private mutating func record(
@@ -225,21 +227,32 @@ extension LedgerDraft {
     /// - Returns: The other chains that have transactions of the document.
     private mutating func shareTransactions(of document: Evidence, among keys: [ChainKey]) -> [ChainKey] {
         var others: Set<ChainKey> = []
-        for statement in document.sharedStatements {
+        for statement in document.statements {
+            let id = statement.transactionId
+            let known = chains(of: TransactionKey(id, in: document.scope))
+            guard !known.isEmpty else { continue }
             let named = resolved(ChainKey(statement.chainName, in: document.scope))
-            let key = TransactionKey(statement.transactionId, in: document.scope)
-            let sharing = chains(of: key).filter { $0.key != named }
-            guard !sharing.isEmpty else { continue }
-            others.formUnion(sharing.map(\.key))
-            guard keys.contains(named) else { continue }
+            let sharing = known.filter { $0.key != named }
+            guard !sharing.isEmpty, keys.contains(named) else { continue }
+            others.formUnion(sharing.filter { $0.chain.transactions[id] != nil }.map(\.key))
             var record = record(named)
             // A correction is about the purchase, under whatever original id it comes.
             if record.chain.transactions.isEmpty, let corrected = sharing.first(where: \.isCorrected) {
                 for owner in corrected.owners { link(&record, to: owner.customer, Open(.correction)) }
+                record.isCorrected = true
             }
             record.chain.denial = record.chain.denial ?? sharing.lazy.compactMap(\.chain.denial).first
-            for known in sharing.flatMap({ $0.chain.transactions[statement.transactionId]?.statements ?? [] }) {
-                record.chain.take(known)
+            let isNew = record.chain.transactions[id] == nil
+            for other in sharing {
+                let known = other.chain.transactions[id]?.statements ?? []
+                for statement in known { record.chain.take(statement) }
+                // A customer who claimed the other chain may have used a consumable that counted there until now.
+                let isUsed =
+                    other.chain.counts(id) && known.contains { $0.type == .consumable }
+                    && other.owners.contains { $0.reason.isDecided && !record.isOwned(by: $0.customer) }
+                // After an erasure, a refund under one id must not be dodged with another.
+                let residue = isNew ? other.chain.residue[id]?.statements ?? [] : []
+                for statement in residue + (isUsed ? known : []) { record.chain.mergeResidue(statement) }
             }
             put(record)
         }
@@ -286,7 +299,7 @@ extension LedgerDraft {
     /// - Parameter chain: The facts that decide about the owner.
     private mutating func linkByToken(_ record: inout ChainRecord, _ chain: Chain) {
         // An accepted claim takes precedence over a token.
-        guard !record.owners.contains(where: \.reason.isDecided) else { return }
+        guard !record.isCorrected, !record.owners.contains(where: \.reason.isDecided) else { return }
         guard let customer = chain.account.flatMap({ findOrAddCustomer($0) }),
             record.owners.map(\.customer) != [customer]
         else { return }

@@ -9,9 +9,7 @@ extension ChainKey {
     /// The id of the app's purchase; `nil` for any other chain, and for a purchase that only documents without an id
     /// prove.
     public var appTransactionId: String? { ChainName.appTransactionId(in: name) }
-}
 
-extension ChainKey {
     /// Whether the purchase of the app is known by its second alone. Many customers may have bought the app in the same
     /// second, and nothing tells their documents apart.
     var isSharedAppPurchase: Bool { isAppPurchase && appTransactionId == nil }
@@ -60,9 +58,7 @@ extension TransactionStatement {
         type = .app
         purchaseDate = date
     }
-}
 
-extension TransactionStatement {
     /// The earliest of a customer's purchases of the app. A receipt and an app transaction of the same purchase have
     /// different chains if the app transaction has an id. Of purchases in the same second, the purchase with an id
     /// counts, with the receipt type of the receipt, because only a receipt tells a volume purchase.

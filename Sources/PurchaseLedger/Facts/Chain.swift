@@ -19,6 +19,9 @@ public struct Chain: Hashable, Sendable {
     /// storefront, offer, price and commitment. Answers do not show the residue, but it affects them. For example, a
     /// transaction that was revoked before the erasure stays revoked, even if a customer presents an older document
     /// about it again.
+    ///
+    /// A chain that was not erased has residue of a transaction if a different chain with the transaction was erased,
+    /// or if the App Store moved a consumable here from the chain of a customer who may have used it.
     public package(set) var residue: [String: TransactionFact] = [:]
     /// The denial of the purchase by the app's backend or the operator; `nil` if the purchase is not denied. A denied
     /// purchase grants nothing; see ``Catalogue/refuses(_:)``.
@@ -50,9 +53,6 @@ public struct Chain: Hashable, Sendable {
 
     /// Merges a statement about a transaction, whichever chain it names.
     package mutating func take(_ statement: consuming TransactionStatement) {
-        let name = statement.namedChain
-        statement.otherChain = isNamed(name) ? nil : name
-        statement.chainName = key.name
         Self.merge(statement, into: &transactions, of: key)
     }
 
@@ -64,21 +64,15 @@ public struct Chain: Hashable, Sendable {
         renewal = renewal?.merged(with: fact) ?? fact
     }
 
-    /// Merges a statement into the residue. The chain had the statement when it was erased, or the statement comes from
-    /// a document that was signed before the erasure and arrived after it.
+    /// Merges a statement about a transaction into the residue, whichever chain it names.
     package mutating func mergeResidue(_ statement: consuming TransactionStatement) {
-        guard isNamed(statement.namedChain) else { return }
-        statement.chainName = key.name
         Self.merge(statement.asResidue, into: &residue, of: key)
     }
 
     /// Merges all facts of a chain that was migrated to this chain.
     mutating func takeOver(_ old: Chain) {
         predecessors.formUnion(old.predecessors.union([old.key.name]))
-        // Statements of this chain may name the old one.
-        for statement in (Array(transactions.values) + old.transactions.values).flatMap(\.statements) {
-            take(statement)
-        }
+        for statement in old.transactions.values.flatMap(\.statements) { take(statement) }
         for statement in old.residue.values.flatMap(\.statements) { mergeResidue(statement) }
         if let renewal = old.renewal { merge(renewal) }
         denial = denial ?? old.denial
@@ -90,7 +84,9 @@ public struct Chain: Hashable, Sendable {
     private static func merge(
         _ statement: consuming TransactionStatement, into facts: inout [String: TransactionFact], of key: ChainKey
     ) {
-        let id = statement.transactionId
+        let (id, name) = (statement.transactionId, statement.namedChain)
+        statement.otherChain = name == key.name ? nil : name
+        statement.chainName = key.name
         guard facts[id] == nil else {
             facts[id]?.merge(statement)
             return
@@ -116,8 +112,16 @@ extension Chain {
     /// original transaction ids. Each chain that a document names then has all statements about the transaction, and it
     /// counts in the chain that the newest statement names.
     public func counts(_ transactionId: String) -> Bool {
-        guard let fact = transactions[transactionId] else { return false }
-        return fact.current?.otherChain == nil
+        transactions[transactionId]?.current.map(isHere) ?? false
+    }
+
+    /// Whether a statement of the chain names it, or a predecessor.
+    private func isHere(_ statement: TransactionStatement) -> Bool { statement.otherChain.map(isNamed) ?? true }
+
+    /// Whether the chain has facts about a transaction, or residue of it.
+    package func knows(_ transaction: TransactionKey) -> Bool {
+        let id = transaction.transactionId
+        return (transactions[id] != nil || residue[id] != nil) && transaction.scope == key.scope
     }
 
     /// A fact merged with the residue of the same transaction.
@@ -146,7 +150,7 @@ extension Chain {
         statements.all.reserveCapacity(transactions.count)
         let facts = transactions.values
         for index in facts.indices {
-            guard let statement = current(facts[index]), statement.otherChain == nil else { continue }
+            guard let statement = current(facts[index]), isHere(statement) else { continue }
             statements.all.append(statement)
             if facts[index].receipt == nil, residue.isEmpty { continue }
             if judged(facts[index]).isCancelledByReceiptAlone {
@@ -154,7 +158,7 @@ extension Chain {
             }
         }
         for (id, fact) in residue where transactions[id] == nil {
-            guard let statement = fact.current else { continue }
+            guard let statement = fact.current, isHere(statement) else { continue }
             statements.all.append(statement)
             statements.erased.insert(id)
             if fact.isCancelledByReceiptAlone { statements.cancelledByReceiptAlone.insert(id) }
@@ -171,7 +175,7 @@ extension Chain {
         var latest: (sortKey: (Timestamp, Provenance), token: String)?
         for index in facts.indices {
             guard let token = facts[index].signed?.appAccountToken, let provenance = facts[index].signed?.provenance,
-                facts[index].signed?.otherChain == nil || counts(facts[index].key.transactionId)
+                facts[index].signed?.otherChain.map(isNamed) ?? true || counts(facts[index].key.transactionId)
             else { continue }
             let sortKey = (facts[index].signed?.purchaseDate ?? .distantPast, provenance)
             if let latest, latest.sortKey >= sortKey { continue }

@@ -37,6 +37,10 @@ public struct TransactionKey: Hashable, Sendable {
         self.scope = scope
         self.transactionId = transactionId
     }
+
+    /// Whether a single purchase has the id. In environments without an App Store several have, and a purchase of the
+    /// app itself has none.
+    var isUnique: Bool { scope.environment.hasAppStore && !ChainName.isAppPurchase(transactionId) }
 }
 
 /// The key of a chain: all transactions with the same `originalTransactionId`. A chain is a subscription with its

@@ -2,12 +2,12 @@
 
 import AppStoreModel
 
-/// A member of a statement about a transaction that stays if a newer document does not have it.
+/// A member that a statement about a transaction keeps if a newer document lacks the member.
 ///
-/// Apple has signed transactions anew without their `appAccountToken`, for example after the migration of an Apple
-/// Account. Such silence is no statement. Each lasting member therefore has the value from the newest document that has
-/// the member, and ``TransactionStatement/olderMembers`` has the date of that document. All other members are those of
-/// the newest document: there the absence of `revocationDate`, for example, means that a refund was reversed.
+/// Apple has signed transactions anew without their `appAccountToken`, for example after it migrated an Apple Account.
+/// Such silence says nothing. A statement therefore takes each lasting member from the newest document with the member,
+/// and notes when this document was signed (``TransactionStatement/olderMembers``). All other members come from the
+/// newest document. For example, if it lacks `revocationDate`, a refund was reversed.
 struct LastingMember: Sendable {
     let name: String
     /// Whether an erasure of the customer removes the member; see ``Chain/residue``.
@@ -58,8 +58,8 @@ struct LastingMember: Sendable {
 }
 
 extension TransactionStatement {
-    /// The newer of two statements from the same kind of document, with the lasting members that it lacks, and with the
-    /// earlier ``knownSince``.
+    /// Merges two statements from the same kind of document. The newer statement stays, takes over the lasting members
+    /// that only the older statement has, and has the earlier ``knownSince``.
     func merged(with other: TransactionStatement) -> TransactionStatement {
         var (newer, older) = provenance > other.provenance ? (self, other) : (other, self)
         newer.knownSince = earliest(knownSince, other.knownSince)
@@ -73,27 +73,26 @@ extension TransactionStatement {
         guard known != .null, !(isAppPurchase && member.name == "expiresDate") else { return }
         let own = member.value(self)
         let date = older.date(of: member)
-        // Two documents of the same date are equally new. The greater value then counts, in whatever order they arrive.
+        // If two documents have the same date, the greater value counts, so that their order does not matter.
         guard own == .null || (self.date(of: member), own) < (date, known) else { return }
         member.copy(&self, older)
         olderMembers[member.name] = date == provenance.signedDate ? nil : date
     }
 
-    /// The name of the chain in the document, before ``Chain/merge(_:)-(TransactionStatement)`` gave the statement the
-    /// chain's present name.
+    /// The name of the chain in the document. The chain that has the statement may have a different name.
     var namedChain: String { otherChain ?? chainName }
 
     private func date(of member: LastingMember) -> Timestamp { olderMembers[member.name] ?? provenance.signedDate }
 
-    /// This statement with the lasting members that it lacks from a statement of a different kind of document.
+    /// Adds the lasting members that only a statement from a different kind of document has.
     func completed(with other: TransactionStatement) -> TransactionStatement {
         var statement = self
         for member in LastingMember.all where member.value(self) == .null { member.copy(&statement, other) }
         return statement
     }
 
-    /// The form of the statement in ``Chain/residue``, the facts kept after an erasure: without account, storefront,
-    /// offer, price and commitment.
+    /// The statement as an erasure leaves it in ``Chain/residue``: without account, storefront, offer, price and
+    /// commitment.
     var asResidue: TransactionStatement {
         var statement = self
         for member in LastingMember.all where member.isPersonal {
@@ -105,7 +104,7 @@ extension TransactionStatement {
 }
 
 extension StoredValue: Comparable {
-    /// The order of values of the same type.
+    /// Compares two integers or two texts.
     @usableFromInline package static func < (left: StoredValue, right: StoredValue) -> Bool {
         switch (left, right) {
         case (.integer(let left), .integer(let right)): left < right

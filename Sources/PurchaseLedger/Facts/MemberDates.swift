@@ -2,7 +2,7 @@
 
 public import AppStoreModel
 
-/// The signing dates of members, by the names of the members. Nearly always empty.
+/// When the documents were signed from which members come, by the member's name. Nearly always empty.
 public struct MemberDates: Hashable, Sendable {
     private var dates: [String: Timestamp] = [:]
 
@@ -11,7 +11,7 @@ public struct MemberDates: Hashable, Sendable {
     /// Whether there are no dates.
     public var isEmpty: Bool { dates.isEmpty }
 
-    /// The signing date of a member's document; `nil` if the member is from the newest document.
+    /// When a member's document was signed; `nil` if the member comes from the newest document.
     public subscript(_ name: String) -> Timestamp? {
         get { dates.isEmpty ? nil : dates[name] }
         set {
@@ -20,7 +20,7 @@ public struct MemberDates: Hashable, Sendable {
     }
 }
 
-/// Pairs of the form `name milliseconds`, separated by commas, in the order of the names. No dates are stored as null.
+/// Pairs `name milliseconds`, sorted by name and separated by commas. Without dates, null is stored.
 extension MemberDates: Storable {
     @usableFromInline
     package init?(_ stored: StoredValue) {

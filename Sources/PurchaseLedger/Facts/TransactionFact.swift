@@ -137,7 +137,8 @@ public struct TransactionStatement: Hashable, Sendable {
     public var transactionId: String
     /// The name of the chain that has the statement; see ``ChainKey/name``.
     public var chainName: String
-    /// The name of the chain in the document if it is a different one; see ``Chain/counts(_:)``.
+    /// The name of the chain in the document, if it is not ``chainName``; see ``Chain/counts(_:)``. The document may
+    /// name a predecessor of the chain (``Chain/predecessors``), or a different chain.
     public var otherChain: String?
     /// The product id, as in App Store Connect.
     public var productId: String

@@ -52,7 +52,10 @@ extension Ledger {
 
     /// The facts of a chain, derived from its documents.
     struct Derivation {
-        var documents: Set<Provenance>
+        /// The documents by the chains that they are about: the chain itself, and all others with its transactions.
+        var documents: [ChainKey: Set<Provenance>]
+        /// The transactions for which other chains were sought.
+        var transactions: Set<TransactionKey>
         var derived: Chain
         /// The documents that prove the migration of a different chain to this chain.
         var migrations: [Evidence]
@@ -62,44 +65,49 @@ extension Ledger {
     }
 
     func derivation(of key: ChainKey, from reader: inout DocumentReader) async throws -> Derivation {
-        let (stored, documents) = try await chainWithDocuments(key, reading: &reader)
+        let (stored, own) = try await chainWithDocuments(key, reading: &reader)
         var derived = Chain(key)
         derived.residue = stored.residue
         derived.predecessors = stored.predecessors
         derived.denial = stored.denial
-        var found = try await reader.evidence(documents)
+        var found = try await reader.evidence(own)
         let evidence = Array(found.values)
         for document in evidence { document.merge(into: &derived) }
-        let others = try await sharedDocuments(of: derived, reading: &reader)
-        found.merge(try await reader.evidence(others)) { first, _ in first }
+        let all = Array(stored.transactions.values) + derived.transactions.values
+        let transactions = Set(all.map(\.key)).filter(\.isUnique)
+        var documents = try await sharedDocuments(transactions, besides: key, reading: &reader)
+        for names in documents.values { found.merge(try await reader.evidence(names)) { first, _ in first } }
+        documents[key] = own
         // Only now all transactions of the chain are known, and statements that name other chains count.
         for document in found.values { document.merge(into: &derived) }
         // `keepsAllDocuments` is asked only after the documents were read. Otherwise a document could be removed
         // between the question and the reading, and the facts would then differ.
-        if derived != stored, try await !storage.keepsAllDocuments() {
-            derived.keep(stored, missing: { found[$0] == nil })
+        if derived != stored {
+            let keepsAll = try await storage.keepsAllDocuments()
+            derived.keep(stored, all: !keepsAll) { found[$0] == nil }
         }
         let migrations = evidence.filter { document in
             document.predecessors.contains { derived.isNamed($0.key) && !derived.isNamed($0.value) }
         }
         return Derivation(
-            documents: documents, derived: derived, migrations: migrations,
+            documents: documents, transactions: transactions, derived: derived, migrations: migrations,
             differs: derived != stored || !migrations.isEmpty,
-            isWhole: !documents.union(others).contains(where: reader.isUnreadable))
+            isWhole: !documents.values.joined().contains(where: reader.isUnreadable))
     }
 
-    /// The names of the documents of other chains that have transactions of a chain, which were read.
+    /// Finds the other chains with some of a chain's transactions, and reads their documents.
+    ///
+    /// - Returns: The names of the documents of each chain.
     private func sharedDocuments(
-        of chain: Chain, reading reader: inout DocumentReader
-    ) async throws -> Set<Provenance> {
-        guard chain.key.scope.environment.hasAppStore, !chain.key.isAppPurchase else { return [] }
-        let keys = chain.transactions.keys.map { LedgerKey.transaction(TransactionKey($0, in: chain.key.scope)) }
-        let others = try await storage.load(LedgerQuery(keys)).chains.keys.filter { $0 != chain.key }
-        guard !others.isEmpty else { return [] }
+        _ transactions: Set<TransactionKey>, besides key: ChainKey, reading reader: inout DocumentReader
+    ) async throws -> [ChainKey: Set<Provenance>] {
+        guard !transactions.isEmpty else { return [:] }
+        let query = LedgerQuery(transactions.map(LedgerKey.transaction))
+        let others = try await storage.load(query).chains.keys.filter { $0 != key }
+        guard !others.isEmpty else { return [:] }
         let evidence = try await storage.load(LedgerQuery(others.map(LedgerKey.evidence))).evidence
-        let names = Set(evidence.values.joined().map(\.name))
-        try await reader.read(names)
-        return names
+        try await reader.read(Set(evidence.values.joined().map(\.name)))
+        return Dictionary(uniqueKeysWithValues: others.map { ($0, Set((evidence[$0] ?? []).map(\.name))) })
     }
 
     /// The stored facts of a chain, and the names of its documents, which were read. If an unreadable document was
@@ -129,10 +137,9 @@ extension Ledger {
             let derivation = try await derivation(of: key, from: &reader)
             // If a document became unreadable meanwhile, a correction would lose its facts.
             guard derivation.differs, reader.faults.isEmpty else { return false }
-            let query = LedgerQuery([.chain(key), .evidence(key)])
+            let query = LedgerQuery([.chain(key)] + derivation.documents.keys.map(LedgerKey.evidence))
             let isCorrected = try await commit(query, at: now) { draft in
-                // A document that arrived meanwhile is not part of the derivation.
-                guard Set(draft.evidence(key).map(\.name)) == derivation.documents else { return false }
+                guard draft.isCurrent(derivation) else { return false }
                 draft.correct(derivation.derived, derivation.migrations)
                 return true
             }
@@ -149,22 +156,41 @@ extension Ledger {
 extension Chain {
     /// Keeps the facts of missing documents. Also keeps the time since which a transaction is known, because a missing
     /// document may have been the first about the transaction.
-    fileprivate mutating func keep(_ stored: Chain, missing isMissing: (Provenance) -> Bool) {
+    ///
+    /// - Parameter all: Whether documents about any fact may be missing. If not, only facts about transactions with
+    ///   residue (``Chain/residue``) are kept: their documents may have been erased with a different chain.
+    fileprivate mutating func keep(_ stored: Chain, all: Bool, missing isMissing: (Provenance) -> Bool) {
         for var statement in stored.transactions.values.flatMap(\.statements) {
+            guard all || residue[statement.transactionId] != nil else { continue }
             if !isMissing(statement.provenance) {
                 let derived = transactions[statement.transactionId]?.statements ?? []
-                guard derived.contains(where: { $0.source == statement.source }) else { continue }
-                // With this date the derived statement counts as newer and stays, but takes over an earlier
-                // `knownSince`.
-                statement.provenance.signedDate = .distantPast
+                if derived.contains(where: { $0.source == statement.source }) {
+                    // With this date the derived statement counts as newer and stays, but takes over an earlier
+                    // `knownSince`.
+                    statement.provenance.signedDate = .distantPast
+                } else if statement.otherChain == nil {
+                    continue
+                }
             }
-            merge(statement)
+            // If the document names a different chain, all documents that name this chain may be missing.
+            take(statement)
         }
-        if let renewal = stored.renewal, isMissing(renewal.provenance) { merge(renewal) }
+        guard all, var renewal = stored.renewal else { return }
+        let isKept = isMissing(renewal.provenance)
+        // The account may come from an older document, which is missing.
+        if !isKept { renewal.provenance.signedDate = .distantPast }
+        if isKept || renewal.olderTokenDate != nil { merge(renewal) }
     }
 }
 
 extension LedgerDraft {
+    /// Whether a chain was derived from all documents about its transactions. Others may have arrived meanwhile.
+    fileprivate mutating func isCurrent(_ derivation: Ledger.Derivation) -> Bool {
+        let sharing = Set(derivation.transactions.flatMap { chains(of: $0).map(\.key) })
+        return sharing.isSubset(of: derivation.documents.keys)
+            && derivation.documents.allSatisfy { Set(evidence($0).map(\.name)) == $1 }
+    }
+
     /// Replaces the facts of a chain by derived facts, and publishes the resulting changes. Without the app's catalogue
     /// no change is published: a server with the catalogue evaluates the app's chains at its start.
     fileprivate mutating func correct(_ derived: Chain, _ migrations: [Evidence]) {

@@ -7,8 +7,9 @@ public import AppStoreModel
 public struct Access: Hashable, Sendable {
     /// Whether the purchase gives access now.
     public var isGiven: Bool
-    /// The instant at which access ends or ended, exclusive. If the purchase never gave access, its date. `nil` only if
-    /// access is given and has no known end. Therefore access is given if there is no such instant, or if it is ahead.
+    /// The instant at which access ends or ended, exclusive. If the purchase never gave access, this is its date. `nil`
+    /// only if access is given and has no known end. Therefore access is given if there is no instant, or if it is
+    /// ahead.
     public var until: Timestamp?
 
     static func given(until end: Timestamp?) -> Access { Access(isGiven: true, until: end) }
@@ -24,9 +25,11 @@ public struct Access: Hashable, Sendable {
         self.until = until
     }
 
-    /// Access that ended with the loss of a purchase: at its revocation, but neither before it began nor after its end.
-    init(revoked purchase: TransactionStatement) {
-        let date = min(purchase.revocation?.date ?? .distantPast, purchase.end)
+    /// Access that ended with the loss of a purchase, but neither before the purchase began nor after its end.
+    ///
+    /// - Parameter date: When the purchase was lost; `nil` if its revocation says so.
+    init(lost purchase: TransactionStatement, at date: Timestamp? = nil) {
+        let date = min(date ?? purchase.revocation?.date ?? .distantPast, purchase.end)
         self = .ended(max(purchase.date, date))
     }
 }

@@ -57,7 +57,8 @@ extension ChainReport {
         let grants = history.grants(subscription, catalogue, at: now)
         let purchases = history.purchases
         self.init(
-            subscription.map(ChainState.init) ?? ChainState(history, at: now), isSubscription: subscription != nil)
+            subscription.map(ChainState.init) ?? ChainState(history, of: chain, at: now),
+            isSubscription: subscription != nil)
         for index in purchases.indices where purchases[index].revocation != nil {
             revoked.insert(purchases[index].transactionId)
         }

@@ -45,15 +45,18 @@ extension ChainState {
         commitmentWillRenew = subscription.commitmentWillRenew
     }
 
-    /// The state of purchases other than subscriptions. Of several, the access that lasts longest counts.
-    init(_ history: PurchaseHistory, at now: Timestamp) {
+    /// The state of purchases other than subscriptions. Of several, the access that lasts longest counts. If all
+    /// purchases count in other chains (``Chain/counts(_:)``), access ended here at the signing of the newest document.
+    init(_ history: PurchaseHistory, of chain: Chain, at now: Timestamp) {
         let purchases = history.purchases + [history.app].compactMap(\.self)
-        let access = purchases.map { history.access(of: $0, at: now) }
+        let moved = purchases.isEmpty ? chain.transactions.values.compactMap(\.current) : []
+        let access =
+            purchases.map { history.access(of: $0, at: now) }
+            + moved.map { Access(lost: $0, at: $0.provenance.signedDate) }
         let longest = access.max { left, right in
             let ends = (left.until ?? .distantFuture, right.until ?? .distantFuture)
             return left.isGiven == right.isGiven ? ends.0 < ends.1 : right.isGiven
         }
-        // All purchases may count in other chains; see ``Chain/counts(_:)``.
         hasAccess = longest?.isGiven ?? false
         until = longest == nil ? Timestamp(milliseconds: 0) : longest?.until
         // A non-consumable with several transaction ids is revoked if any of its transactions is revoked.

@@ -108,9 +108,7 @@ extension EventContent {
 
     /// The capacity reserved for a body, in bytes. Most bodies are shorter.
     private static let usualSize = 1024
-}
 
-extension EventContent {
     private enum CodingKeys: CodingKey {
         case effectiveAt, transactionId, productId, detail, before, after, entitlementsBefore, entitlementsAfter
         case mergedCustomer, removedId, correction, grantId

@@ -2,10 +2,10 @@
 
 public import AppStoreModel
 
-// The access that the purchases of a chain give, each by itself.
+// Decides for each purchase in a chain whether it gives access by itself, and until when.
 
 extension Chain {
-    /// The access that each purchase of the chain gives at `now`, by transaction id.
+    /// The access that each purchase gives at `now`, by transaction id.
     public func access(_ catalogue: Catalogue, at now: Timestamp) -> [String: Access] {
         let history = history(catalogue)
         return history.access(history.subscription(renewal, at: now), at: now)
@@ -33,10 +33,10 @@ extension PurchaseHistory {
         return access
     }
 
-    /// The access by a period that was not superseded.
+    /// The access that a period gives, if it was not superseded.
     private func access(of period: TransactionStatement, _ state: SubscriptionState?, at now: Timestamp) -> Access {
         if isRefused { return .ended(period.date) }
-        if period.revocation != nil { return Access(revoked: period) }
+        if period.revocation != nil { return Access(lost: period) }
         if let state, state.governing.transactionId == period.transactionId, state.status != .active {
             return state.access
         }
@@ -45,20 +45,20 @@ extension PurchaseHistory {
         return Access(until: period.expiresDate, at: now)
     }
 
-    /// The access by a purchase other than a subscription's.
+    /// The access that a purchase gives, if it is no period of a subscription.
     func access(of purchase: TransactionStatement, at now: Timestamp) -> Access {
         if isRefused { return .ended(purchase.date) }
         if purchase.type == .consumable {
             let isUsable = purchase.revokedQuantity.map { $0 < purchase.quantity } ?? true
-            return isUsable ? .given(until: nil) : Access(revoked: purchase)
+            return isUsable ? .given(until: nil) : Access(lost: purchase)
         }
         if purchase.type == .nonRenewingSubscription {
             var period = purchase
             period.expiresDate = nonRenewingEnd(of: purchase)
-            return period.revocation == nil ? Access(until: period.expiresDate, at: now) : Access(revoked: period)
+            return period.revocation == nil ? Access(until: period.expiresDate, at: now) : Access(lost: period)
         }
         // All transactions of a non-consumable are the same purchase.
         let whole = purchase.isAppPurchase ? purchase : nonConsumable ?? purchase
-        return whole.revocation == nil ? Access(until: whole.expiresDate, at: now) : Access(revoked: whole)
+        return whole.revocation == nil ? Access(until: whole.expiresDate, at: now) : Access(lost: whole)
     }
 }

@@ -13,8 +13,8 @@ import AppStoreModel
 /// The code reads statements in place, by index. A copy would retain each of a statement's strings, and every answer
 /// runs this code.
 struct PurchaseHistory {
-    /// All transactions except those of which only residue (``Chain/residue``, the facts kept after an erasure) is
-    /// left, the earliest purchase first.
+    /// The transactions, the earliest purchase first. A transaction is left out if an erasure left only its residue
+    /// (``Chain/residue``).
     let purchases: [TransactionStatement]
     /// The subscription periods that were neither upgraded nor superseded, the earliest purchase first.
     let periods: [TransactionStatement]
@@ -73,8 +73,8 @@ extension Chain {
     /// The history as signed by the App Store, without the operator's refusals.
     private var signedHistory: PurchaseHistory { PurchaseHistory(self, Catalogue(), isRefused: false) }
 
-    /// The statements about all transactions except those of which only residue is left, the earliest purchase first.
-    /// An upgraded period that a receipt reports as cancelled is marked as upgraded instead.
+    /// The statements about the transactions, the earliest purchase first. A transaction with nothing left but residue
+    /// is left out. An upgraded period that a receipt reports as cancelled is marked as upgraded instead.
     public var purchases: [TransactionStatement] { signedHistory.purchases }
 
     /// The residue to keep if the chain's customer is erased. If the chain already has residue, or any transaction was
@@ -189,7 +189,7 @@ private struct Timeline {
         findSuperseded()
     }
 
-    /// How long after the end of a period its renewal may begin, in documents that do not mark renewals. Genuine ones
+    /// How late a renewal may begin after its period has ended, if documents do not mark renewals. Genuine renewals
     /// begin up to ten minutes late.
     private static let renewalDelay = Duration.seconds(3600)
 
@@ -264,8 +264,8 @@ private struct Timeline {
     }
 
     /// Marks upgraded periods. Receipts report an upgrade as a cancellation. A cancelled period was upgraded if the
-    /// customer bought a different product between its begin, or the begin of the period that it renewed, and its
-    /// cancellation or end.
+    /// customer bought a different product before the period was cancelled or ended, and after it began. If it is a
+    /// renewal, the product may also have been bought during the period that it renewed.
     private mutating func markUpgrades(of cancelled: Set<String>) {
         for index in entries.indices where entries[index].isCancelled(byReceipts: cancelled) {
             // A purchase in the second of the cancellation counts: receipts have whole seconds.

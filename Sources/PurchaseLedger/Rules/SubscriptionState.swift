@@ -145,7 +145,7 @@ extension PurchaseHistory {
         case .billingRetry: .ended(max(end, grace ?? end))
         case .stale: Access(until: end.advanced(by: catalogue.staleLeeway), at: now)
         case .expired: .ended(end)
-        case .revoked: Access(revoked: state.governing)
+        case .revoked: Access(lost: state.governing)
         case .upgraded: state.access
         }
     }

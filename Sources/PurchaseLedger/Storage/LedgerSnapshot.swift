@@ -92,7 +92,7 @@ package protocol SnapshotSource {
     func customer(_ customer: Customer) throws -> CustomerRecord?
     /// - Returns: The record. The caller treats an empty record like a missing record.
     func chain(_ key: ChainKey) throws -> ChainRecord?
-    /// The chains that have a transaction, in any order.
+    /// The chains that have a transaction, or residue of it (``Chain/residue``), in any order.
     func chains(of transaction: TransactionKey) throws -> [ChainKey]
     func chains(of customer: Customer, in environment: Environment) throws -> [ChainRecord]
     /// Whether a document is stored and can be read.

@@ -235,9 +235,7 @@ extension LedgerStorage {
 
     /// Does nothing, because the storage keeps only records.
     public func mend() async throws {}
-}
 
-extension LedgerStorage {
     /// The first chains of a selection, at most `limit`.
     public func chains(_ selection: ChainSelection, limit: Int) async throws -> [ChainKey] {
         try await chains(selection, after: nil, limit: limit).items

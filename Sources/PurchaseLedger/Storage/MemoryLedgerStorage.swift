@@ -181,10 +181,7 @@ extension State: SnapshotSource {
     func chain(_ key: ChainKey) -> ChainRecord? { chains[key] }
 
     func chains(of transaction: TransactionKey) -> [ChainKey] {
-        chains.values.filter { record in
-            record.key.scope == transaction.scope && record.chain.transactions[transaction.transactionId] != nil
-        }
-        .map(\.key)
+        chains.values.filter { $0.chain.knows(transaction) }.map(\.key)
     }
 
     func chains(of customer: Customer, in environment: Environment) -> [ChainRecord] {

@@ -16,6 +16,7 @@ extension ChainRecord: StoredFields {
         try coder.field("lastEventAt", &lastEventAt)
         try coder.field("successor", &successor)
         try coder.field("claimants", &claimants)
+        try coder.field("isCorrected", &isCorrected)
         try coder.texts("predecessors", &chain.predecessors)
         var renewal = chain.renewal
         try coder.group(&renewal)
@@ -110,9 +111,7 @@ extension StoredRow {
             wording: try next(Int64?.self).map { Wording(digest: $0) }, isPinned: try next(Bool?.self) ?? false,
             document: [])
     }
-}
 
-extension StoredRow {
     /// Reads the owner of a record: the owner's number, bundle id and environment. The number is 0 for the ledger as a
     /// whole.
     ///

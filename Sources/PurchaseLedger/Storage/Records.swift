@@ -15,6 +15,8 @@ public struct ChainRecord: Hashable, Sendable {
     public var ownerChanges: [Timestamp] = []
     /// All customers that presented the purchase; empty while only the owner did.
     public var claimants = Claimants()
+    /// Whether a correction set the owners. They then change by corrections alone, even if an erasure took all of them.
+    public var isCorrected = false
     /// The time at which the chain was erased; `nil` if the chain was not erased, or a document restored it. A document
     /// signed up to this time does not count for the chain, unless a customer presents the document.
     public var erasedAt: Timestamp?
@@ -53,9 +55,6 @@ public struct ChainRecord: Hashable, Sendable {
 
     /// Whether the chain has facts from documents that were not erased.
     public var hasFacts: Bool { !chain.transactions.isEmpty || chain.renewal != nil }
-
-    /// Whether a correction set the owners.
-    var isCorrected: Bool { owners.contains { $0.reason == .correction } }
 
     /// Whether a customer is among the owners.
     public func isOwned(by customer: Customer) -> Bool { owners.contains { $0.customer == customer } }

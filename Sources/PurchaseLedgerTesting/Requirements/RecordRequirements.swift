@@ -85,19 +85,22 @@ extension LedgerStorageContract {
                 try trial.expect(count < 8, "One statement or none was counted as \(count)")
             }
         },
-        Requirement("All chains with a transaction are found, and it belongs to the one of its newest document") {
+        Requirement("Chains with a transaction or its residue are found, and the one of its newest document has it") {
             trial in
             let receipt = {
                 var record = Sample.chain(3, transaction: "0")
                 record.chain.merge(Sample.statement("x", of: 3, signed: 6, source: .receipt))
                 return record
             }()
+            var residue = ChainRecord(Sample.key(4))
+            residue.chain.mergeResidue(Sample.statement("x", of: 4, signed: 9))
             for (record, expected, all) in [
                 (Sample.chain(1, transaction: "x", signed: 4), 1, [1]),
                 (Sample.chain(2, transaction: "x", signed: 5), 2, [1, 2]), (receipt, 3, [1, 2, 3]),
                 (Sample.chain(1, in: Sample.sandbox, transaction: "x", signed: 9), 3, [1, 2, 3]),
                 (Sample.chain(1, transaction: "x", signed: 7), 1, [1, 2, 3]),
                 (Sample.chain(1, transaction: "y", signed: 8), 3, [2, 3]),
+                (residue, 3, [2, 3, 4]), (ChainRecord(Sample.key(4)), 3, [2, 3]),
             ] {
                 try await trial.commit { $0.chains = [record] }
                 let found = try await trial.load([.transaction(Sample.transaction("x"))])

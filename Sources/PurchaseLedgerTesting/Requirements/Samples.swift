@@ -99,6 +99,7 @@ extension Sample {
             Claimants.Claimant(.max, at: ends[0]), Claimants.Claimant(1, at: time(3)),
             Claimants.Claimant(.min, at: ends[1]),
         ])
+        record.isCorrected = true
         record.erasedAt = time(10)
         record.lastEventAt = time(11)
         record.chain.predecessors = Set(awkward)
