@@ -48,6 +48,12 @@ import Testing
             name: "a failure in the middle", pages: [page("a"), .code(.invalidRequestRevision)], read: 1,
             code: .refused, requests: 2),
         Case(
+            name: "an id that nobody knows", pages: [.code(.transactionIdNotFound)], read: 0, code: .refused,
+            requests: 1),
+        Case(
+            name: "an id that nobody knows days later", pages: [.code(.transactionIdNotFound)], read: 0, code: .refused,
+            cursor: "z", requests: 1),
+        Case(
             name: "a failure that passes", pages: [page("a"), .code(.generalInternal), page("b", hasMore: false)],
             read: 2, requests: 3),
     ]
@@ -69,6 +75,51 @@ import Testing
         #expect(found?.code == example.code, "\(found?.description ?? "")")
         #expect(read == example.read)
         #expect(fixture.transport.calls.count == example.requests ?? example.read)
+    }
+
+    /// A page of each list, and a second one that is refused as if Apple had never known the list.
+    private static let lists: [(body: String, read: @Sendable (AppStoreClient) async throws -> Int)] = [
+        (#""revision":"a""#, { try await count($0.pages(.transactionHistory("1"), in: .production)) }),
+        (#""revision":"a""#, { try await count($0.pages(.refundHistory("1"), in: .production)) }),
+        (
+            #""paginationToken":"a""#,
+            { client in
+                let request = NotificationHistoryRequest(startDate: ClientClock.start, endDate: ClientClock.start)
+                return try await count(client.pages(.notificationHistory(request), in: .production))
+            }
+        ),
+    ]
+
+    private static func count(_ pages: Pages<some APIPage>) async throws -> Int {
+        var count = 0
+        for try await _ in pages { count += 1 }
+        return count
+    }
+
+    @Test(
+        arguments: [
+            .accountNotFound, .appNotFound, .originalTransactionIdNotFound, .transactionIdNotFound,
+            .invalidAppIdentifier,
+            .invalidTransactionId, .invalidOriginalTransactionId, .generalBadRequest,
+        ] as [APIErrorCode])
+    func `a refusal after the first page is asked again, and if it lasts it is a contradiction`(
+        code: APIErrorCode
+    ) async throws {
+        for (token, read) in Self.lists {
+            let (more, last) = (
+                ScriptedTransport.Step.answer(200, #"{\#(token),"hasMore":true,"signedTransactions":["x"]}"#),
+                ScriptedTransport.Step.answer(200, #"{\#(token),"hasMore":false,"signedTransactions":["x"]}"#)
+            )
+            let passing = try ClientFixture(production: [more, .code(code), last])
+            #expect(try await read(passing.client) == 2)
+            #expect(passing.transport.calls.count == 3)
+            let lasting = try ClientFixture(production: [more, .code(code)])
+            let error = await #expect(throws: AppStoreAPIError.self) { _ = try await read(lasting.client) }
+            #expect(error?.code == .contradiction && error?.errorCode == Open(code) && error?.isRetryable == true)
+            #expect(error?.isUnknownTransaction == false)
+            // The page before, and five attempts.
+            #expect(lasting.transport.calls.count == 6)
+        }
     }
 
     @Test func `each page is asked for with the token of the one before, and the same filter`() async throws {

@@ -9,6 +9,7 @@ import Logging
 import PurchaseLedger
 import PurchaseServer
 import Reconciliation
+import Synchronization
 import TestWorld
 import Testing
 
@@ -21,29 +22,33 @@ import Testing
     private struct Shop {
         var server: World
         let transport: SimulatedTransport
+        let way: Way
         let account: String
         let id: String
         let orderId: String
         let reconciler: Reconciler
 
-        init() async throws {
+        /// - Parameter days: How long ago she subscribed.
+        init(days: Int64 = 40) async throws {
             server = try await World()
             let service = try #require(server.server.ledger)
             var world = AppStoreSimulator.World(
                 selling: [.subscription("month", Period(1, .month))],
                 in: AppIdentity(bundleId: "com.example", appAppleId: 7),
-                at: now.advanced(by: .seconds(-40 * 86_400)))
+                at: now.advanced(by: .seconds(-days * 86_400)))
             account = try #require(try world.addCustomer("anna").appAccountToken)
             id = try #require(try world.buy("month", by: "anna"))
             world.advance(to: now)
             orderId = try #require(world.orderId(ofTransaction: id))
             let key = try StoreKey(seed: 1)
             transport = SimulatedTransport(SimulatedStore(world, server.store.signer, key), wall: { now })
+            let way = Way(transport)
+            self.way = way
             let reconcilers = Reconcilers(
                 service.ledger, service.verifier,
                 keys: ["com.example": try InAppPurchaseKey(id: key.id, issuer: key.issuer, pem: key.pem)],
                 apps: service.apps,
-                over: transport, now: { now }, wall: { now }, sleep: { _ in }, random: SeededRandom(seed: 1))
+                over: way, now: { way.time }, wall: { now }, sleep: { _ in }, random: SeededRandom(seed: 1))
             server.server.ledger?.reconcilers = reconcilers
             reconciler = try #require(
                 reconcilers.all[LedgerScope(bundleId: "com.example", environment: .production)])
@@ -52,6 +57,60 @@ import Testing
         func periods() async throws -> Int {
             let (_, answer) = try await server.send(.get, "/v1/subscriptions/\(id)")
             return answer["transactions"]?.array?.count ?? 0
+        }
+    }
+
+    /// Between the server and the App Store: answers in its place as a test says.
+    private final class Way: AppStoreTransport {
+        typealias Answer = @Sendable (APIRequest) -> APIAnswer?
+
+        private let store: SimulatedTransport
+        private let state = Mutex<(answer: Answer?, time: Timestamp, delay: Int64)>((nil, now, 0))
+
+        init(_ store: SimulatedTransport) {
+            self.store = store
+        }
+
+        /// The server's time.
+        var time: Timestamp { state.withLock { $0.time } }
+
+        /// - Parameter delay: How long each answer takes, in milliseconds.
+        func play(delay: Int64 = 0, _ answer: Answer?) {
+            state.withLock { ($0.answer, $0.delay) = (answer, delay) }
+        }
+
+        /// Refuses requests as if Apple had never known the id, a number of times.
+        func refuse(_ times: Int, where isRefused: @escaping @Sendable (String) -> Bool) {
+            let rest = Rest(times)
+            play { request in
+                guard isRefused(request.target), rest.take() else { return nil }
+                let body = #"{"errorCode":4040010,"errorMessage":"Transaction id not found."}"#
+                return APIAnswer(status: 404, headers: ["content-type": "application/json"], body: Array(body.utf8))
+            }
+        }
+
+        func answer(
+            to request: APIRequest, in environment: AppStoreModel.Environment, within timeout: Duration
+        ) async throws -> APIAnswer {
+            let answer = state.withLock { state in
+                state.time.milliseconds += state.delay
+                return state.answer
+            }
+            if let answer = answer?(request) { return answer }
+            return try await store.answer(to: request, in: environment, within: timeout)
+        }
+    }
+
+    /// A number that counts down.
+    private final class Rest: Sendable {
+        private let rest: Mutex<Int>
+        init(_ count: Int) { rest = Mutex(count) }
+        var count: Int { rest.withLock { $0 } }
+        func take() -> Bool {
+            rest.withLock { rest in
+                rest -= 1
+                return rest >= 0
+            }
         }
     }
 
@@ -127,6 +186,52 @@ import Testing
         #expect(answer["error"]?["code"]?.string == code)
         #expect(answer["error"]?["appStoreCode"]?.integer == (code == "appStoreRefused" ? 4_040_010 : nil))
         #expect(try await shop.server.ledger.jobs().items.isEmpty)
+    }
+
+    @Test(arguments: [1, .max])
+    func `half a history is never complete: a page that contradicts the first is asked again, then by a job`(
+        times: Int
+    ) async throws {
+        let shop = try await Shop(days: 800)
+        let all = await shop.transport.store.world.history(of: "anna").count
+        let key = ChainKey(shop.id, in: LedgerScope(bundleId: "com.example", environment: .production))
+        func purchases() async throws -> Int? { try await shop.server.ledger.chain(key)?.purchases.count }
+        shop.way.refuse(times) { $0.contains("revision=") }
+        let body = #"{"transactionId":"\#(shop.id)"}"#
+        let (status, answer) = try await shop.server.send(.post, "/v1/backfill", body)
+        #expect(answer["complete"] == .bool(times == 1), "\(answer.compactText)")
+        if times > 1 {
+            let job = try #require(try await shop.server.ledger.jobs().items.first { $0.id.kind == .customerHistory })
+            #expect(status == .accepted && answer["nextAttempt"]?.integer == job.dueAt.milliseconds)
+            #expect(answer["reason"]?.string?.hasPrefix("contradiction: ") == true, "\(answer.compactText)")
+            #expect(try await purchases() == 20)
+            shop.way.play(nil)
+            try await shop.server.ledger.replace(job, with: job.next(at: Self.now, nil), at: Self.now)
+            while try await shop.reconciler.workOnce() {}
+        }
+        #expect(all > 20)
+        #expect(try await purchases() == all)
+        #expect(try await !shop.server.ledger.jobs().items.contains { $0.id.kind == .customerHistory })
+    }
+
+    @Test(arguments: [
+        ("extension", #"{"extendByDays":7,"extendReasonCode":3,"requestIdentifier":"outage 1"}"#),
+        ("app-account-token", #"{"appAccountToken":"0d6e5c0a-6a52-4a0b-9d4b-0f1f4e3a9b11"}"#),
+    ])
+    func `after an accepted change the App Store knows the purchase: if it denies that, a job reads the history`(
+        change: String, body: String
+    ) async throws {
+        let shop = try await Shop()
+        shop.way.refuse(.max) { $0.contains("/history/") }
+        let isExtension = change == "extension"
+        let path = (isExtension ? "/v1/subscriptions/" : "/v1/transactions/") + "\(shop.id)/\(change)"
+        #expect(try await shop.server.send(isExtension ? .post : .put, path, body).0 == .ok)
+        let job = try #require(try await shop.server.ledger.jobs().items.first { $0.id.kind == .customerHistory })
+        #expect(job.failure?.hasPrefix("contradiction: ") == true)
+        shop.way.play(nil)
+        try await shop.server.ledger.replace(job, with: job.next(at: Self.now, nil), at: Self.now)
+        while try await shop.reconciler.workOnce() {}
+        #expect(try await shop.periods() == 2)
     }
 
     private static let routes: [(HTTPRequest.Method, String, String)] = [

@@ -50,6 +50,13 @@ final class LyingStore: AppStoreTransport {
         set { state.withLock { $0 = newValue } }
     }
 
+    /// Apple's refusal with a number.
+    static func refusal(_ number: Int64) -> APIAnswer {
+        let body = #"{"errorCode":\#(number),"errorMessage":"x"}"#
+        return APIAnswer(
+            status: Int(number / 10_000), headers: ["content-type": "application/json"], body: Array(body.utf8))
+    }
+
     func answer(
         to request: APIRequest, in environment: AppStoreModel.Environment, within timeout: Duration
     ) async throws -> APIAnswer {
@@ -68,9 +75,7 @@ final class LyingStore: AppStoreTransport {
         case .accepted: return APIAnswer(status: 202, headers: json, body: Array(#"{"status":"queued"}"#.utf8))
         case .emptyList:
             return APIAnswer(status: 200, headers: json, body: Array(#"{"hasMore":false,"data":null}"#.utf8))
-        case .code(let number):
-            let body = #"{"errorCode":\#(number),"errorMessage":"x"}"#
-            return APIAnswer(status: Int(number / 10_000), headers: json, body: Array(body.utf8))
+        case .code(let number): return Self.refusal(number)
         case nil: return try await store.answer(to: request, in: environment, within: timeout)
         }
     }

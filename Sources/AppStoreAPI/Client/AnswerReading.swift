@@ -63,6 +63,10 @@ extension Endpoint {
         // A `Retry-After` header is ignored without Apple's number, because a proxy may have sent the header.
         guard let number else { return error }
         error.take(number, from: errors)
+        if followsAnswer, error.code == .refused, !error.isInvitation, !error.isAboutPlace {
+            error.code = .contradiction
+            error.message += " Apple has answered about the same id before."
+        }
         if answer.status == 429 || answer.status >= 500 {
             error.retryAt = RetryAfter.time(answer.headers["retry-after"], at: now)
         }

@@ -33,6 +33,9 @@ public struct AppStoreAPIError: Error, Sendable, CustomStringConvertible {
         /// The answer is too long, is not JSON, lacks a required member, or has an undocumented status, or a body where
         /// Apple sends none.
         case malformedAnswer
+        /// The answer contradicts an earlier answer of the same reading: Apple refused an id that it had answered
+        /// about.
+        case contradiction
         /// A list of pages does not end.
         case endlessPages
         /// The task was cancelled.
@@ -71,7 +74,7 @@ public struct AppStoreAPIError: Error, Sendable, CustomStringConvertible {
     /// Whether the same call may succeed later without any change.
     public var isRetryable: Bool {
         switch code {
-        case .overBudget, .rateLimited, .unavailable, .unreachable, .timedOut, .malformedAnswer: true
+        case .overBudget, .rateLimited, .unavailable, .unreachable, .timedOut, .malformedAnswer, .contradiction: true
         case .refused: isInvitation
         default: false
         }
@@ -92,9 +95,18 @@ public struct AppStoreAPIError: Error, Sendable, CustomStringConvertible {
     /// Whether no answer arrived, so that the client does not know if Apple carried out the request.
     var isSilence: Bool { code == .unreachable || code == .timedOut }
 
-    /// Whether the transaction id is unknown to Apple in this environment.
+    /// Whether the transaction id is unknown to Apple in this environment. Only the first answer about an id can say
+    /// so.
     package var isUnknownTransaction: Bool {
-        errorCode == .transactionIdNotFound || errorCode == .originalTransactionIdNotFound
+        code == .refused && (errorCode == .transactionIdNotFound || errorCode == .originalTransactionIdNotFound)
+    }
+
+    /// Whether Apple refused the place from which to continue a list. The beginning of the list may still be readable.
+    package var isAboutPlace: Bool {
+        switch errorCode?.known {
+        case .invalidRequestRevision, .invalidPaginationToken, .paginationTokenExpired: true
+        default: false
+        }
     }
 
     /// The code, the message, and the causes if they are known.

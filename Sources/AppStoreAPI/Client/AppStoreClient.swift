@@ -373,7 +373,7 @@ extension Repetition {
     fileprivate func allows(_ error: AppStoreAPIError) -> Bool {
         if error.isInvitation { return true }
         switch self {
-        case .always: return error.isSilence || error.code == .unavailable
+        case .always: return error.isSilence || error.code == .unavailable || error.code == .contradiction
         case .ifUnanswered: return error.isSilence
         case .onInvitation: return false
         }

@@ -62,7 +62,8 @@ extension AppStoreClient {
 /// The pages of a list, one request each.
 ///
 /// The sequence throws `endlessPages` if a page leads back to an earlier page, or after the maximum number of pages.
-/// These limits protect the caller if Apple, or a server in Apple's place, continues a list without end.
+/// These limits protect the caller if Apple, or a server in Apple's place, continues a list without end. Apple's refusal
+/// of an id after its first page is a `contradiction`.
 public struct Pages<Page: APIPage>: AsyncSequence, Sendable {
     /// The default maximum number of pages: 1,000, enough for 20,000 transactions of one customer.
     public static var usualLimit: Int { 1000 }
@@ -99,6 +100,7 @@ public struct Pages<Page: APIPage>: AsyncSequence, Sendable {
             guard !isAtEnd else { return nil }
             var endpoint = pages.first
             if let cursor { endpoint.request.replace(Page.nextParameter, by: cursor) }
+            if count > 0 { endpoint.followsAnswer = true }
             // An error ends the sequence.
             isAtEnd = true
             let page = try await pages.client.send(endpoint, to: pages.environment, within: pages.time)

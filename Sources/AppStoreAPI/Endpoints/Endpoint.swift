@@ -11,6 +11,9 @@ public struct Endpoint<Answer: Sendable>: Sendable {
     public let name: String
     /// The request, without the bearer token.
     public package(set) var request: APIRequest
+    /// Whether Apple has already answered about the same id in this reading. Apple then knows the id, so a refusal is a
+    /// ``AppStoreAPIError/Code/contradiction``, unless Apple refuses the place in a list.
+    public var followsAnswer = false
     /// The requests that an app may send per second in production. Apple enforces 3,600 times this number per hour. The
     /// sandbox allows a tenth.
     public let ratePerSecond: Int
@@ -95,6 +98,13 @@ extension Endpoint where Answer == Void {
 }
 
 extension Endpoint {
+    /// This endpoint with a different ``followsAnswer``.
+    package func following(answer followsAnswer: Bool) -> Self {
+        var endpoint = self
+        endpoint.followsAnswer = followsAnswer
+        return endpoint
+    }
+
     private init(_ row: EndpointRow, _ read: @escaping @Sendable (APIAnswer) throws(AnswerFault) -> Answer) {
         name = row.name
         request = row.request

@@ -32,7 +32,7 @@ extension Refusal {
         case .noServer, .invalidRequest, .overBudget: "The App Store was not asked"
         case .refused, .rateLimited: "The App Store refused a question"
         case .credentials: "The App Store refused the In-App Purchase key"
-        case .malformedAnswer, .endlessPages: "The App Store's answer cannot be used"
+        case .malformedAnswer, .contradiction, .endlessPages: "The App Store's answer cannot be used"
         case .cancelled: "A question to the App Store was cancelled"
         default: "The App Store did not answer"
         }

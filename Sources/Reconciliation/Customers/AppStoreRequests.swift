@@ -128,7 +128,10 @@ extension Reconciler {
     }
 
     /// Reads the documents that the App Store signs after a change. The change was made, even if this reading fails.
+    /// The App Store therefore knows the id: if it says otherwise, a job asks again.
     private func takeChange(_ question: HistoryQuestion, within limit: Duration) async throws {
+        var question = question
+        question.isAnswered = true
         do {
             _ = try await takeHistory(question, within: limit)
         } catch is AppStoreAPIError {

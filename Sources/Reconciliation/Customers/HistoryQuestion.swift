@@ -18,6 +18,9 @@ public struct HistoryQuestion: Codable, Hashable, Sendable {
     /// Whether the history of the first id was begun anew, because the App Store refused a revision. This happens once
     /// at most, because the refusals might never end.
     var hasBegunAnew = false
+    /// Whether the App Store has already answered about the first id, so that a refusal contradicts this answer. `nil`
+    /// means no: jobs that an earlier version stored lack this member.
+    var isAnswered: Bool?
     /// Whether the pages read so far have a subscription.
     var hasSubscription = false
 }

@@ -62,7 +62,7 @@ struct HistoryReading {
             pages = nil
             return true
         } catch let error as AppStoreAPIError where error.isUnknownTransaction && !isLastHope {
-            // A receipt may have ids that the App Store no longer knows.
+            // A receipt may have ids that the App Store no longer knows. Only the first answer about an id can say so.
         }
         question.dropFirst()
         pages = nil
@@ -88,8 +88,8 @@ struct HistoryReading {
         if pages == nil {
             pages =
                 reconciler.client.pages(
-                    .transactionHistory(id), after: question.revision, in: reconciler.scope.environment,
-                    within: timeout
+                    .transactionHistory(id).following(answer: question.isAnswered == true), after: question.revision,
+                    in: reconciler.scope.environment, within: timeout
                 ).makeAsyncIterator()
         }
         guard let page = try await pages?.next() else { return false }
@@ -115,7 +115,8 @@ struct HistoryReading {
     private mutating func askStatuses(of id: String) async throws {
         // The answer repeats transactions that the pages had a moment ago. Of its transactions, only those with changed
         // content are recorded.
-        let result = try await reconciler.ask(about: ChainKey(id, in: reconciler.scope), within: timeout) {
+        let key = ChainKey(id, in: reconciler.scope)
+        let result = try await reconciler.ask(about: key, followingAnswer: true, within: timeout) {
             $0.kind != .transaction || !seen.contains($0)
         }
         if let result { report.count(result) }
@@ -143,6 +144,7 @@ extension HistoryQuestion {
         revision = nil
         hasSubscription = false
         hasBegunAnew = false
+        isAnswered = nil
     }
 
     /// Whether the history may be read from its beginning after the App Store refused Apple's `revision`, from which
@@ -156,6 +158,7 @@ extension HistoryQuestion {
 
     fileprivate mutating func foundOrder(transactions found: [JWSTransactionDecodedPayload]) {
         order = nil
+        isAnswered = true
         // All transactions of an order belong to the same customer, so a single id is enough.
         transactions = found.compactMap(\.originalTransactionId).first.map { [$0] } ?? []
     }
@@ -166,5 +169,6 @@ extension HistoryQuestion {
         transactions = transactions.prefix(1) + transactions.dropFirst().filter { !known.contains($0) }
         hasSubscription = hasSubscription || found.contains { $0.type?.known == .autoRenewableSubscription }
         self.revision = revision
+        isAnswered = true
     }
 }

@@ -77,7 +77,7 @@ extension Reconciler {
         var reading = HistoryReading(question, by: self)
         do {
             while try await advance(&reading, &job) {}
-        } catch let error where Self.isFinal(error) {
+        } catch let error where Self.isFinal(error, after: job.attempts) {
             return .later(job.givenUp(at: now(), because: "\(error)"))
         }
         return .done
@@ -90,9 +90,14 @@ extension Reconciler {
         return true
     }
 
+    /// The number of attempts, about a day of them, after which a contradiction is believed: Apple may have lost the
+    /// customer in the middle of the reading. Otherwise such a job would ask every hour for ever.
+    static let believedAttempts = 30
+
     /// Whether a repeated question would fail in the same way.
-    private static func isFinal(_ error: any Error) -> Bool {
+    private static func isFinal(_ error: any Error, after attempts: Int) -> Bool {
         guard let error = error as? AppStoreAPIError else { return error is HistoryQuestionError }
+        if error.code == .contradiction { return attempts >= believedAttempts }
         return !error.isRetryable && error.code != .cancelled && error.code != .credentials
     }
 }

@@ -66,14 +66,18 @@ extension Reconciler {
     /// Asks for the states of all subscriptions of a customer, and records the answer. A chain (a purchase with its
     /// renewals) names the customer.
     ///
-    /// - Parameter isNew: Whether to record a valid document.
+    /// - Parameters:
+    ///   - followsAnswer: Whether the App Store has already answered about the customer in this reading.
+    ///   - isNew: Whether to record a valid document.
     /// - Returns: `nil` if the answer has no document to record.
     @discardableResult func ask(
-        about key: ChainKey, within limit: Duration, recordingIf isNew: (Evidence) -> Bool = { _ in true }
+        about key: ChainKey, followingAnswer followsAnswer: Bool = false, within limit: Duration,
+        recordingIf isNew: (Evidence) -> Bool = { _ in true }
     ) async throws -> RecordResult? {
         recent.note([key], at: now())
         let answer = try await client.send(
-            .subscriptionStatuses(key.originalTransactionId), to: scope.environment, within: limit)
+            .subscriptionStatuses(key.originalTransactionId).following(answer: followsAnswer),
+            to: scope.environment, within: limit)
         var evidence: [Evidence] = []
         var refusal: VerificationError?
         for subscription in await verifier.checked(answer, at: now()) {

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreAPI
+import AppStoreModel
+import AppStoreSimulator
+import PurchaseLedger
+@testable import Reconciliation
+import Synchronization
+import TestData
+import Testing
+
+/// What becomes of a reading while an answer contradicts an earlier one: Apple no longer knows the customer whose first
+/// page it has just sent.
+@Suite struct ContradictionTests {
+    private typealias Scene = JobTests.Scene
+
+    /// How a question names the customer.
+    enum Name: CaseIterable, Sendable {
+        case transaction, order
+        /// By three ids, of which the App Store knows the second.
+        case receipt
+    }
+
+    /// A request of a reading that is answered as if Apple had never known the customer.
+    struct Case: Sendable, CustomTestStringConvertible {
+        var name: Name
+        /// The number of different requests before this one.
+        var position: Int
+        var code: Int64 = 4_040_010
+        var testDescription: String { "\(name), request \(position), \(code)" }
+    }
+
+    /// The account, the app, and the id are unknown or not usable, or a number that Apple has not documented.
+    private static let codes: [Int64] = [
+        4_040_001, 4_040_003, 4_040_005, 4_040_010, 4_000_002, 4_000_006, 4_000_008, 4_040_999,
+    ]
+
+    // After an order there is the first page, after a transaction's first page the second, and after this one the
+    // statuses. Before the receipt's second id comes a true refusal of its first.
+    static let cases =
+        codes.flatMap { code in (1...2).map { Case(name: .transaction, position: $0, code: code) } }
+        + (1...3).map { Case(name: .order, position: $0) } + (2...3).map { Case(name: .receipt, position: $0) }
+
+    /// Refuses a request of a reading a number of times.
+    private final class Refusal: Sendable {
+        private let example: Case
+        private let state: Mutex<(targets: [String], times: Int)>
+
+        init(_ example: Case, times: Int) {
+            self.example = example
+            state = Mutex(([], times))
+        }
+
+        func answer(to request: APIRequest) -> APIAnswer? {
+            state.withLock { state in
+                if !state.targets.contains(request.target) { state.targets.append(request.target) }
+                guard state.targets.firstIndex(of: request.target) == example.position, state.times > 0 else {
+                    return nil
+                }
+                state.times -= 1
+                return LyingStore.refusal(example.code)
+            }
+        }
+    }
+
+    /// A customer with a subscription of 26 periods, which are two pages, and a ledger that has heard nothing.
+    private struct Customer {
+        var scene: Scene
+        let id: String
+
+        init() async throws {
+            scene = try await Scene()
+            try await scene.buy()
+            try await scene.pass(days: 790)
+            id = await scene.transport.store.world.history(of: "anna")[0].transaction.transactionId ?? ""
+        }
+
+        func question(_ name: Name) async throws -> HistoryQuestion {
+            var question = try HistoryQuestion(transactionId: id)
+            switch name {
+            case .transaction: break
+            case .order:
+                let world = await scene.transport.store.world
+                question = try HistoryQuestion(orderId: try #require(world.orderId(ofTransaction: id)))
+            case .receipt: question.transactions = ["7", id, "8"]
+            }
+            return question
+        }
+
+        /// Whether the ledger has all transactions, and the renewal info.
+        var isWhole: Bool {
+            get async throws {
+                let all = await scene.transport.store.world.history(of: "anna").compactMap(\.transaction.transactionId)
+                try #require(21...40 ~= all.count)
+                let chain = try await scene.ledger.chain(ChainKey(id, in: scene.scope))
+                return Set(chain?.purchases.map(\.transactionId) ?? []) == Set(all) && chain?.renewal != nil
+            }
+        }
+
+        func job() async throws -> Job? { try await scene.jobs().first { $0.id.kind == .customerHistory } }
+
+        /// Lets time pass, and does the jobs that are due.
+        func pass(seconds: Int64) async throws {
+            try await scene.pass(seconds: seconds)
+            while try await scene.workOnce() {}
+        }
+    }
+
+    /// Of a reading whose rest is a job.
+    private static func later(_ outcome: HistoryOutcome) -> Job? {
+        if case .later(let job) = outcome { job } else { nil }
+    }
+
+    // MARK: - One customer
+
+    @Test(.takesLong, arguments: cases)
+    func `a single contradiction is tried again, and the history is whole`(example: Case) async throws {
+        let customer = try await Customer()
+        let refusal = Refusal(example, times: 1)
+        customer.scene.requests.answer = { refusal.answer(to: $0) }
+        let outcome = try await customer.scene.reconciler.takeHistory(
+            customer.question(example.name), within: .seconds(20))
+        #expect(Self.later(outcome) == nil)
+        #expect(try await customer.isWhole)
+        #expect(try await customer.job() == nil)
+    }
+
+    @Test(.takesLong, arguments: cases)
+    func `a lasting contradiction is a job that says so, and the history is whole once it is over`(
+        example: Case
+    ) async throws {
+        let customer = try await Customer()
+        let refusal = Refusal(example, times: .max)
+        customer.scene.requests.answer = { refusal.answer(to: $0) }
+        let outcome = try await customer.scene.reconciler.takeHistory(
+            customer.question(example.name), within: .seconds(20))
+        let job = try #require(Self.later(outcome))
+        #expect(job.failure?.hasPrefix("contradiction: ") == true && job.failure?.contains("\(example.code)") == true)
+        #expect(job.dueAt > customer.scene.time.now)
+        #expect(try await customer.job() == job)
+        #expect(try await !customer.isWhole)
+        // A job that reads on contradicts what was read before it, so it too believes nothing.
+        try await customer.pass(seconds: 61)
+        #expect(try await customer.job()?.failure?.hasPrefix("contradiction: ") == true)
+        customer.scene.requests.answer = nil
+        try await customer.pass(seconds: 3600)
+        #expect(try await customer.job() == nil)
+        #expect(try await customer.isWhole)
+    }
+
+    @Test func `a history that contradicts itself for a day is given up, reported, and read again on request`()
+        async throws
+    {
+        var customer = try await Customer()
+        let reported = Mutexed<[Job]>([])
+        customer.scene.onFailure = { job in reported.update { $0.append(job) } }
+        let refusal = Refusal(Case(name: .transaction, position: 1), times: .max)
+        customer.scene.requests.answer = { refusal.answer(to: $0) }
+        let question = try await customer.question(.transaction)
+        _ = try await customer.scene.reconciler.takeHistory(question, within: .seconds(20))
+        for attempt in 2...30 {
+            #expect(try await customer.job()?.isGivenUp == false, "attempt \(attempt)")
+            try await customer.pass(seconds: 3600)
+        }
+        let job = try #require(try await customer.job())
+        #expect(job.isGivenUp && job.failure?.hasPrefix("contradiction: ") == true)
+        #expect(reported.value.contains(job))
+        customer.scene.requests.answer = nil
+        let outcome = try await customer.scene.reconciler.takeHistory(question, within: .seconds(20))
+        #expect(Self.later(outcome) == nil)
+        #expect(try await customer.isWhole)
+    }
+
+    @Test func `the first answer about an id is believed: one that nobody knows is refused, and leaves no job`()
+        async throws
+    {
+        let customer = try await Customer()
+        for code in Self.codes {
+            let refusal = Refusal(Case(name: .transaction, position: 0, code: code), times: 1)
+            customer.scene.requests.answer = { refusal.answer(to: $0) }
+            let question = try await customer.question(.transaction)
+            let error = await #expect(throws: AppStoreAPIError.self) {
+                _ = try await customer.scene.reconciler.takeHistory(question, within: .seconds(20))
+            }
+            #expect(error?.code == .refused && error?.errorCode?.rawValue == code)
+            #expect(try await customer.job() == nil)
+        }
+    }
+
+    // MARK: - A backfill
+
+    @Test(.takesLong, arguments: cases)
+    func `a line of a backfill with a contradiction fails with it, and is whole the next time`(
+        example: Case
+    ) async throws {
+        let customer = try await Customer()
+        let line = (number: 1, question: try await customer.question(example.name))
+        func outcome() async throws -> String {
+            let time = customer.scene.time
+            let made = Backfill([customer.scene.reconciler], wall: { time.now }, sleep: { _ in })
+            var word = ""
+            try await #require(made).run([line]) { _, outcome in
+                if case .failed(let reason) = outcome { word = reason } else { word = "taken" }
+            }
+            return word
+        }
+        let lasting = Refusal(example, times: .max)
+        customer.scene.requests.answer = { lasting.answer(to: $0) }
+        let failure = try await outcome()
+        #expect(failure.hasPrefix("contradiction: ") && failure.contains("\(example.code)"), "\(failure)")
+        #expect(try await !customer.isWhole)
+        let single = Refusal(example, times: 1)
+        customer.scene.requests.answer = { single.answer(to: $0) }
+        #expect(try await outcome() == "taken")
+        #expect(try await customer.isWhole)
+    }
+}
