@@ -29,12 +29,12 @@ import Testing
         Case(name: "a last page without a token", pages: [page("a"), page(nil, hasMore: false)], read: 2),
         Case(name: "a last page with the same token", pages: [page("a"), page("a", hasMore: false)], read: 2),
         Case(
-            name: "the same token for ever", pages: [page("a")], read: 1, code: .endlessPages, requests: 2),
+            name: "the same token for ever", pages: [page("a")], read: 1, code: .contradiction, requests: 2),
         Case(
-            name: "two tokens in a circle", pages: [page("a"), page("b"), page("a")], read: 2, code: .endlessPages,
+            name: "two tokens in a circle", pages: [page("a"), page("b"), page("a")], read: 2, code: .contradiction,
             requests: 3),
         Case(
-            name: "back to where the caller began", pages: [page("a"), page("z")], read: 1, code: .endlessPages,
+            name: "back to where the caller began", pages: [page("a"), page("z")], read: 1, code: .contradiction,
             cursor: "z", requests: 2),
         Case(name: "no token", pages: [page(nil)], read: 0, code: .malformedAnswer, requests: 1),
         Case(name: "an empty token", pages: [page("")], read: 0, code: .malformedAnswer, requests: 1),

@@ -234,6 +234,46 @@ import Testing
         #expect(try await shop.periods() == 2)
     }
 
+    @Test func `refunds without an end are not asked for again, and the answer names the way that has a job`()
+        async throws
+    {
+        let shop = try await Shop()
+        let pages = Rest(0)
+        shop.way.play(delay: 100) { _ in
+            _ = pages.take()
+            let page = #"{"hasMore":true,"revision":"\#(pages.count)","signedTransactions":[]}"#
+            return APIAnswer(status: 200, headers: ["content-type": "application/json"], body: Array(page.utf8))
+        }
+        let (status, answer) = try await shop.server.send(.get, "/v1/transactions/\(shop.id)/refunds")
+        #expect(status == .serviceUnavailable)
+        #expect(answer["error"]?["retryable"] == .bool(false), "\(answer.compactText)")
+        #expect(answer["error"]?["message"]?.string?.contains("POST /v1/backfill") == true)
+        #expect(-pages.count <= 201)
+    }
+
+    @Test func `a notification history in a circle is a job with the reason, and after an hour a concern`()
+        async throws
+    {
+        let shop = try await Shop()
+        let scope = LedgerScope(bundleId: "com.example", environment: .production)
+        shop.way.play { request in
+            guard request.path.hasSuffix("/notifications/history") else { return nil }
+            let page = #"{"hasMore":true,"paginationToken":"again","notificationHistory":[]}"#
+            return APIAnswer(status: 200, headers: ["content-type": "application/json"], body: Array(page.utf8))
+        }
+        try await shop.reconciler.start()
+        while try await shop.reconciler.workOnce() {}
+        let jobs = try await shop.server.ledger.jobs().items
+        #expect(jobs.first { $0.id.kind == .notificationHistory }?.failure?.hasPrefix("contradiction: ") == true)
+        let histories = try #require(shop.server.server.ledger).histories
+        for seconds: Int64 in [0, 3601] {
+            _ = try await histories.look(
+                at: [scope], in: shop.server.ledger, at: Self.now.advanced(by: .seconds(seconds)))
+            let concern = try await shop.server.send(.get, "/health/ready", key: nil).1["concern"]?.string
+            #expect(concern?.contains("contradiction: ") == (seconds == 0 ? nil : true), "\(concern ?? "")")
+        }
+    }
+
     private static let routes: [(HTTPRequest.Method, String, String)] = [
         (.post, "/v1/backfill", #"{"transactionId":"1"}"#), (.get, "/v1/orders/M1", ""),
         (.get, "/v1/transactions/1/refunds", ""),

@@ -10,7 +10,7 @@ import TestData
 import Testing
 
 /// What becomes of a reading while an answer contradicts an earlier one: Apple no longer knows the customer whose first
-/// page it has just sent.
+/// page it has just sent, or its pages never end.
 @Suite struct ContradictionTests {
     private typealias Scene = JobTests.Scene
 
@@ -213,5 +213,57 @@ import Testing
         customer.scene.requests.answer = { single.answer(to: $0) }
         #expect(try await outcome() == "taken")
         #expect(try await customer.isWhole)
+    }
+
+    // MARK: - Pages without an end
+
+    /// A page of a customer's history without a transaction, that another one follows.
+    private static func page(_ revision: String) -> APIAnswer {
+        APIAnswer(
+            status: 200, headers: ["content-type": "application/json"],
+            body: Array(#"{"hasMore":true,"revision":"\#(revision)","signedTransactions":[]}"#.utf8))
+    }
+
+    @Test(arguments: [1, 2, 7])
+    func `pages of a customer in a circle are a job that says so, after the circle and a page`(
+        length: Int
+    ) async throws {
+        let customer = try await Customer()
+        let pages = JobTests.Counter()
+        customer.scene.requests.answer = { request in
+            pages.add(request)
+            return Self.page("\(pages.count % length)")
+        }
+        let question = try await customer.question(.transaction)
+        let outcome = try await customer.scene.reconciler.takeHistory(question, within: .seconds(20))
+        #expect(Self.later(outcome)?.failure?.hasPrefix("contradiction: ") == true)
+        #expect(pages.count == length + 1)
+        customer.scene.requests.answer = nil
+        try await customer.pass(seconds: 61)
+        // The App Store refuses a place in the circle, so the history is read from its beginning.
+        #expect(try await customer.job() == nil)
+        #expect(try await customer.isWhole)
+    }
+
+    @Test func `pages of a customer with ever new tokens end at the bound, twice, and then the job is given up`()
+        async throws
+    {
+        let customer = try await Customer()
+        // The rate limit lets as many requests pass.
+        customer.scene.requests.delay = 20
+        let pages = JobTests.Counter()
+        customer.scene.requests.answer = { request in
+            pages.add(request)
+            return Self.page("\(pages.count)")
+        }
+        let question = try await customer.question(.transaction)
+        let outcome = try await customer.scene.reconciler.takeHistory(question, within: .seconds(60))
+        let job = try #require(Self.later(outcome))
+        #expect(job.failure?.hasPrefix("endlessPages: ") == true && job.dueAt > customer.scene.time.now)
+        #expect(pages.count == 1000)
+        try await customer.pass(seconds: 61)
+        let last = try #require(try await customer.job())
+        #expect(last.isGivenUp && last.failure?.hasPrefix("endlessPages: ") == true)
+        #expect(pages.count == 2000)
     }
 }

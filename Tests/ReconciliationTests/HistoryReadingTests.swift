@@ -6,6 +6,7 @@ import AppStoreSimulator
 import PurchaseLedger
 import Reconciliation
 import Synchronization
+import TestData
 import Testing
 
 /// How the notification history is read while the App Store refuses, is away, or learns of a notification late.
@@ -19,10 +20,17 @@ import Testing
         func add(_ job: Job) { jobs.withLock { $0.append(job) } }
     }
 
-    /// A page that is followed by itself.
-    private static let endlessPage = APIAnswer(
-        status: 200, headers: ["content-type": "application/json"],
-        body: Array(#"{"hasMore":true,"paginationToken":"again","notificationHistory":[]}"#.utf8))
+    /// A page that another one follows.
+    private static func page(before token: String) -> APIAnswer {
+        APIAnswer(
+            status: 200, headers: ["content-type": "application/json"],
+            body: Array(#"{"hasMore":true,"paginationToken":"\#(token)","notificationHistory":[]}"#.utf8))
+    }
+
+    /// The first page of a window, and of its token that it has expired.
+    private static func expired(_ request: APIRequest) -> APIAnswer {
+        request.query.isEmpty ? page(before: "token") : refusal(.paginationTokenExpired)
+    }
 
     private static func refusal(_ code: APIErrorCode) -> APIAnswer {
         APIAnswer(
@@ -270,7 +278,7 @@ import Testing
         #expect(Set(days.map(\.lowerBound)).count == days.count)
     }
 
-    @Test func `a window whose pages do not end is halved until it can be read`() async throws {
+    @Test func `a window whose tokens expire before it is read is halved until it can be read`() async throws {
         let scene = try await Scene()
         try await scene.buy()
         try await scene.pass(days: 100)
@@ -278,13 +286,88 @@ import Testing
             guard let dates = Self.dates(of: request), dates.upperBound - dates.lowerBound > 50_000_000 else {
                 return nil
             }
-            let page = #"{"notificationHistory":[],"hasMore":true,"paginationToken":"same"}"#
-            return APIAnswer(status: 200, headers: ["content-type": "application/json"], body: Array(page.utf8))
+            return Self.expired(request)
         }
         try await scene.work()
         #expect(try await failure(scene) == nil)
         #expect(try await started(scene))
         #expect(try await cursor(scene).unread == nil)
+    }
+
+    @Test(arguments: [1, 2, 7])
+    func `pages in a circle cost each attempt the circle and a page, and change no window`(length: Int) async throws {
+        var scene = try await Scene()
+        let (said, pages) = (Unread(), JobTests.Counter())
+        scene.reconciler.onUnread = { said.add($0) }
+        try await scene.work()
+        try await scene.buy()
+        let before = try await cursor(scene)
+        scene.requests.answer = { request in
+            guard Self.dates(of: request) != nil else { return nil }
+            pages.add(request)
+            return Self.page(before: "\(pages.count % length)")
+        }
+        for attempt in 1...20 {
+            try await scene.pass(seconds: 900)
+            try await scene.work()
+            #expect(pages.count == attempt * (length + 1))
+            #expect(try await failure(scene)?.hasPrefix("contradiction: ") == true)
+        }
+        #expect(try await cursor(scene) == before && said.sentences.isEmpty)
+        scene.requests.answer = nil
+        try await scene.pass(seconds: 900)
+        try await scene.work()
+        #expect(try await failure(scene) == nil)
+        #expect(try await started(scene))
+    }
+
+    @Test(.takesLong) func `pages with ever new tokens end each attempt at the bound, and halve the window`()
+        async throws
+    {
+        let scene = try await Scene()
+        let pages = JobTests.Counter()
+        try await scene.work()
+        try await scene.buy()
+        let window = try await cursor(scene).window
+        // The rate limit lets as many requests pass.
+        scene.requests.delay = 20
+        scene.requests.answer = { request in
+            pages.add(request)
+            return Self.page(before: "\(pages.count)")
+        }
+        try await scene.pass(seconds: 900)
+        try await scene.work()
+        #expect(pages.count == 20_000)
+        #expect(try await failure(scene)?.hasPrefix("endlessPages: ") == true)
+        #expect(try await cursor(scene).window == window / 2)
+        scene.requests.answer = nil
+        try await scene.pass(seconds: 900)
+        try await scene.work()
+        #expect(try await failure(scene) == nil)
+        #expect(try await started(scene))
+    }
+
+    @Test func `a second page that contradicts the first is no limit of the history, so nothing is skipped`()
+        async throws
+    {
+        let scene = try await Scene()
+        try await scene.work()
+        try await scene.buy()
+        for code in [APIErrorCode.startDateTooFarInPast, .appNotFound, .serverNotificationURLNotFound] {
+            scene.requests.answer = { request in
+                guard Self.dates(of: request) != nil else { return nil }
+                return request.query.isEmpty ? Self.page(before: "token") : LyingStore.refusal(code.rawValue)
+            }
+            try await scene.pass(seconds: 900)
+            try await scene.work()
+            let failure = try await failure(scene)
+            #expect(failure?.hasPrefix("contradiction: ") == true && failure?.contains("\(code.rawValue)") == true)
+        }
+        #expect(try await cursor(scene).unread == nil)
+        scene.requests.answer = nil
+        try await scene.pass(seconds: 900)
+        try await scene.work()
+        #expect(try await started(scene))
     }
 
     @Test func `a token that nobody sent has not expired, so nothing is skipped, and few questions are asked`()
@@ -322,7 +405,7 @@ import Testing
         let moment = try #require(await scene.transport.store.outbox.entries.first).date.milliseconds
         scene.requests.answer = { request in
             guard let dates = Self.dates(of: request), dates.contains(moment) else { return nil }
-            return Self.endlessPage
+            return Self.expired(request)
         }
         try await scene.pass(seconds: 900)
         for _ in 0..<10 {

@@ -34,9 +34,9 @@ public struct AppStoreAPIError: Error, Sendable, CustomStringConvertible {
         /// Apple sends none.
         case malformedAnswer
         /// The answer contradicts an earlier answer of the same reading: Apple refused an id that it had answered
-        /// about.
+        /// about, or a page leads to a page that was read before.
         case contradiction
-        /// A list of pages does not end.
+        /// A list has more pages than the caller allows.
         case endlessPages
         /// The task was cancelled.
         case cancelled

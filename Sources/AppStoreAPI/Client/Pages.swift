@@ -61,9 +61,9 @@ extension AppStoreClient {
 
 /// The pages of a list, one request each.
 ///
-/// The sequence throws `endlessPages` if a page leads back to an earlier page, or after the maximum number of pages.
-/// These limits protect the caller if Apple, or a server in Apple's place, continues a list without end. Apple's refusal
-/// of an id after its first page is a `contradiction`.
+/// The sequence throws `contradiction` if a page leads back to an earlier page, and `endlessPages` after the maximum
+/// number of pages. These limits protect the caller if Apple, or a server in Apple's place, continues a list without
+/// end. Apple's refusal of an id after its first page is a `contradiction` too.
 public struct Pages<Page: APIPage>: AsyncSequence, Sendable {
     /// The default maximum number of pages: 1,000, enough for 20,000 transactions of one customer.
     public static var usualLimit: Int { 1000 }
@@ -118,7 +118,7 @@ public struct Pages<Page: APIPage>: AsyncSequence, Sendable {
             guard let next = page.next, !next.isEmpty, next.utf8.count <= Self.cursorLimit else {
                 throw fault(.malformedAnswer, "has no usable \(Page.nextParameter)")
             }
-            guard !seen.contains(next) else { throw fault(.endlessPages, "leads to a page that was read before") }
+            guard !seen.contains(next) else { throw fault(.contradiction, "leads to a page that was read before") }
             guard count < pages.limit else { throw fault(.endlessPages, "is not the last of \(pages.limit)") }
             cursor = next
             return true

@@ -111,7 +111,10 @@ struct AppStoreRoutes: Sendable {
 extension Refusal {
     fileprivate static let unfinished = Refusal(
         .appStoreUnavailable,
-        "The customer has more refunds than could be read in time. The refunds read in time are recorded.")
+        """
+        The customer has more refunds than could be read in time. The refunds read in time are recorded. POST \
+        /v1/backfill brings in all of them with the customer's whole history.
+        """, isRetryable: false)
 }
 
 // MARK: - Bodies in Apple's form, from a backend

@@ -34,7 +34,9 @@ extension Reconciler {
             while try await advance(&reading, &job) {
                 if now() >= end { return try await postpone(job, job.next(at: now(), nil)) }
             }
-        } catch let error as AppStoreAPIError where error.isRetryable {
+        } catch let error as AppStoreAPIError
+            where error.isRetryable || error.code == .endlessPages || error.code == .cancelled
+        {
             return try await postpone(job, retry(job, "\(error)", notBefore: client.pause(after: error)))
         } catch let error as VerificationError {
             return try await postpone(job, retry(job, "\(error)"))

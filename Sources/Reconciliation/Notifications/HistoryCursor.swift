@@ -61,7 +61,8 @@ extension HistoryCursor {
     var overlap: Duration { min(Self.maxOverlap, .milliseconds(window)) }
     private static let maxOverlap = Duration.seconds(3600)
     /// The maximum number of pages of a window. They have up to 400,000 notifications, 20 on each. At Apple's rate
-    /// limits they take almost seven minutes to read, and in the sandbox more than an hour.
+    /// limits they take almost seven minutes to read, and in the sandbox more than an hour. An attempt that meets this
+    /// bound ends with it.
     static let maxPages = 20_000
 
     /// The interval between two re-readings of the last days.
@@ -194,14 +195,20 @@ extension HistoryCursor {
             let start = request.endDate.advanced(by: .zero - overlap)
             noteLength(of: request, pages: pages)
             return (request.endDate < stretch.end ? HistoryStretch(start: start, end: stretch.end) : nil, nil)
-        case .tooLong where window > Self.minWindow:
+        case .tooLong(let error, pages: _) where window > Self.minWindow:
             window = max(Self.minWindow, window / 2)
-            return (stretch, nil)
+            // After `maxPages` the shorter window is left to the next attempt. Otherwise pages without end would keep a
+            // single attempt busy for days.
+            return (stretch, error.code == .endlessPages ? error : nil)
         // Even the first page failed, so no pagination token can have expired. The error is therefore no sign that this
         // window, already the shortest possible, is too long. The window is read later.
         case .tooLong(let error, pages: 0): return (stretch, error)
         case .tooLong(let error, pages: _):
-            return rest(of: stretch, from: request.startDate, to: request.endDate, error, isCertain: false)
+            var (left, failure) = rest(
+                of: stretch, from: request.startDate, to: request.endDate, error, isCertain: false)
+            // The next window has attempts of its own.
+            if failure == nil { left?.refusals = 0 }
+            return (left, failure)
         case .tooEarly(let error):
             let start = request.startDate
             let middle = start.advanced(by: start.duration(to: stretch.end) / 2)

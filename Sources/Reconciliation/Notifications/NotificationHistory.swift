@@ -79,7 +79,9 @@ extension Reconciler {
             return .read(pages: count)
         } catch let error as AppStoreAPIError where error.isAboutLength {
             return .tooLong(error, pages: count)
-        } catch let error as AppStoreAPIError where error.errorCode == .startDateTooFarInPast {
+        } catch let error as AppStoreAPIError
+            where error.code == .refused && error.errorCode == .startDateTooFarInPast
+        {
             return .tooEarly(error)
         }
     }
@@ -129,8 +131,7 @@ struct UnusablePage: Error, CustomStringConvertible {
 }
 
 extension AppStoreAPIError {
-    /// Whether a window is too long: Apple's tokens for further pages are no longer valid, or the pages do not end.
-    fileprivate var isAboutLength: Bool {
-        errorCode == .paginationTokenExpired || errorCode == .invalidPaginationToken || code == .endlessPages
-    }
+    /// Whether a window is too long: Apple's tokens for further pages are no longer valid, or there are too many pages.
+    /// Pages in a circle say nothing about the length.
+    fileprivate var isAboutLength: Bool { isAboutPlace || code == .endlessPages }
 }
