@@ -226,7 +226,7 @@ public struct ServerApplication: Sendable {
             ).routes,
             ConsumptionRoutes(authentication: authentication, apps: ledger.apps).routes,
             CorrectionRoutes(authentication: authentication).routes,
-            WebhookRoutes(authentication: authentication, ids: webhookIDs, clock: clock).routes,
+            WebhookRoutes(authentication: authentication, ids: webhookIDs, clock: clock, logger: logger).routes,
             BackfillRoutes(authentication: authentication).routes,
             AppStoreRoutes(authentication: authentication).routes,
             SignatureRoutes(authentication: authentication, signing: ledger.signing, apps: ledger.apps).routes,

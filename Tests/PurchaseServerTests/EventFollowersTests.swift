@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import Foundation
 import HTTPTypes
 import HummingbirdTesting
 import NIOCore
@@ -42,6 +43,27 @@ import Testing
         let page = try Self.page(json)
         #expect(status == .ok && !page.kinds.isEmpty)
         #expect(page.next != start.next && followers.count == 0)
+    }
+
+    @Test func `the wait of a revoked key ends as a request with the key does, although its app has no event`(
+    ) async throws {
+        var world = try await World()
+        // The lifetime of a key in memory is measured by the time of the machine.
+        world.server.wall = { Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1000)) }
+        let start = try Self.page(try await world.send(.get, Self.path("limit=1")).1)
+        let waiting = Task { [world] in try await world.send(.get, Self.path("wait=60", after: start.next)) }
+        let other = Task { [world] in try await world.send(.get, Self.path("wait=60", after: start.next)) }
+        let followers = try #require(world.server.ledger?.followers)
+        while followers.count < 2 { try await Task.sleep(for: .milliseconds(5)) }
+        let id = try #require(world.keys[.server].flatMap { APIKey.parts(of: $0)?.id })
+        var key = try #require(try await world.ledger.apiKey(id))
+        key.revokedAt = LedgerRoutesTests.now
+        try await world.ledger.put(key)
+        for task in [waiting, other] {
+            let (status, json) = try await task.value
+            #expect(status == .unauthorized && json["items"] == nil)
+        }
+        while followers.count > 0 { try await Task.sleep(for: .milliseconds(5)) }
     }
 
     @Test func `an event that a command or another server stored ends the wait too`() async throws {

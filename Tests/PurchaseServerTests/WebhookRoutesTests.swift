@@ -6,6 +6,7 @@ import AppStoreTrust
 import HTTPTypes
 import Hummingbird
 import HummingbirdTesting
+import Logging
 import NIOCore
 import PurchaseLedger
 import PurchaseServer
@@ -422,6 +423,23 @@ import Testing
         }
         let ledgerEvents = try await world.ledger.events(of: "com.example", limit: 9).events
         #expect(ledgerEvents.isEmpty)
+    }
+
+    @Test func `a key sees neither addresses nor which names are known, and the log has both`() async throws {
+        var world = try await Self.world()
+        let log = LogLines()
+        world.server.logger = Logger(label: "test") { _ in log }
+        var seen: Set<String> = []
+        for host in ["localhost", "no-such-name.invalid"] {
+            let (id, _) = try await Self.add(#"{"url":"https://\#(host):9/","kinds":["grant.made"]}"#, to: world)
+            let (status, answer) = try await world.send(.post, "/v1/webhooks/\(id)/test")
+            let items = try #require(answer["items"]?.array)
+            #expect(status == .ok && items.count == 1 && items[0]["status"] == .null)
+            seen.formUnion(items.compactMap { $0["failure"]?.string })
+        }
+        #expect(seen == ["refused"])
+        let lines = log.text.filter { $0.contains("The test of a webhook was refused") }
+        #expect(lines.count == 2 && lines[0].contains("is forbidden") && lines[1].contains("no-such-name.invalid"))
     }
 
     @Test func `a test of an endpoint whose address is forbidden meanwhile is refused`() async throws {

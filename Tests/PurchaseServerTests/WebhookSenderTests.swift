@@ -265,7 +265,7 @@ import Testing
         let url = try WebhookURL("https://stuck.test/", allowing: [])
         let short = WebhookSender(networks: [], resolver: Stuck(), clock: ContinuousClock(), limit: .milliseconds(50))
         #expect(
-            await short.send(Self.message, to: url, of: "e").failure
+            await short.send(Self.message, to: url, of: "e").refusal
                 == "the name stuck.test was not resolved within 50 ms")
         let long = WebhookSender(networks: [], resolver: Stuck(), clock: ContinuousClock(), limit: .seconds(3600))
         let task = Task { await long.send(Self.message, to: url, of: "e") }
@@ -293,7 +293,7 @@ import Testing
         let clock = MovedClock()
         let sender = Self.sender(resolver, clock: clock)
         let url = try Self.url("http://rebinding.test:\(outside.port)/")
-        func send() async -> String? { await sender.send(Self.message, to: url, of: "e").failure }
+        func send() async -> String? { await sender.send(Self.message, to: url, of: "e").refusal }
 
         #expect(await send() == nil)
         clock.move(by: .milliseconds(29_999))
@@ -359,7 +359,7 @@ import Testing
             let sender = Self.sender(TestResolver(["mixed.test": [addresses]]))
             let url = try Self.url("\(scheme)://mixed.test:\(outside.port)/")
             let outcome = await sender.send(Self.message, to: url, of: "e")
-            #expect(outcome.failure == "the address \(culprit) is forbidden")
+            #expect(outcome.refusal == "the address \(culprit) is forbidden" && outcome.failure == "refused")
         }
         #expect(outside.connections == 0 && inside.connections == 0)
     }
@@ -367,24 +367,36 @@ import Testing
     @Test func `a name without addresses, and one that has none yet, are failures`() async throws {
         let sender = Self.sender(TestResolver(["empty.test": [[]]]))
         #expect(
-            await sender.send(Self.message, to: try Self.url("https://empty.test/"), of: "a").failure
+            await sender.send(Self.message, to: try Self.url("https://empty.test/"), of: "a").refusal
                 == "the name empty.test has no address")
         #expect(
-            await sender.send(Self.message, to: try Self.url("https://missing.test/"), of: "b").failure
+            await sender.send(Self.message, to: try Self.url("https://missing.test/"), of: "b").refusal
                 == "the name missing.test cannot be resolved: no such name")
         #expect(
             await sender.send(Self.message, to: try Self.url("http://public.test/"), of: "c").failure != nil)
         let open = Self.sender(TestResolver(["public.test": [["8.8.8.8"]]]))
         #expect(
-            await open.send(Self.message, to: try Self.url("http://public.test/"), of: "c").failure
+            await open.send(Self.message, to: try Self.url("http://public.test/"), of: "c").refusal
                 == "http to the address 8.8.8.8 is forbidden")
+    }
+
+    /// What a key may see: the outcomes must differ in the time alone.
+    @Test func `an unknown name and one with a forbidden address have the same failure`() async throws {
+        let sender = Self.sender(TestResolver(["inside.test": [["10.0.0.7"]], "empty.test": [[]]]))
+        for host in ["inside.test", "empty.test", "missing.test"] {
+            var outcome = await sender.send(Self.message, to: try Self.url("https://\(host)/"), of: host)
+            #expect(outcome.refusal != nil)
+            (outcome.refusal, outcome.milliseconds) = (nil, 0)
+            #expect(outcome == WebhookOutcome(failure: "refused", milliseconds: 0))
+        }
+        sender.shutdown()
     }
 
     @Test func `localhost is forbidden for the resolver of the system, and permitted with its network`() async throws {
         let receiver = try await WebhookReceiver(on: "127.0.0.1")
         let url = try Self.url("http://localhost:\(receiver.port)/")
         let strict = WebhookSender(networks: [], clock: ContinuousClock())
-        #expect(await strict.send(Self.message, to: url, of: "e").failure?.hasSuffix(" is forbidden") == true)
+        #expect(await strict.send(Self.message, to: url, of: "e").refusal?.hasSuffix(" is forbidden") == true)
         #expect(receiver.connections == 0)
         let networks = ["127.0.0.0/8", "::1"].compactMap { IPNetwork($0) }
         let free = WebhookSender(networks: networks, clock: ContinuousClock())
@@ -393,7 +405,7 @@ import Testing
         if failure != nil { failure = await free.send(Self.message, to: url, of: "e").failure }
         #expect(failure == nil)
         #expect(
-            await free.send(Self.message, to: try Self.url("http://no-such-name.invalid/"), of: "e").failure?
+            await free.send(Self.message, to: try Self.url("http://no-such-name.invalid/"), of: "e").refusal?
                 .hasPrefix("the name no-such-name.invalid cannot be resolved: ") == true)
     }
 

@@ -8,7 +8,7 @@ import Synchronization
 /// another process may revoke the key.
 final class APIKeyCache: Sendable {
     /// The lifetime of an entry.
-    private static let lifetime = Duration.seconds(1)
+    static let lifetime = Duration.seconds(1)
 
     /// The maximum number of entries. A full cache is emptied.
     private static let limit = 1000
@@ -21,18 +21,22 @@ final class APIKeyCache: Sendable {
     private let entries = Mutex<[String: Entry]>([:])
 
     /// The key with this public part; `nil` if there is no such key. Only existing keys are cached.
-    func key(_ id: String, in ledger: Ledger, at now: Timestamp) async throws -> APIKey? {
-        if let entry = entries.withLock({ $0[id] }), Self.isValid(entry, at: now) { return entry.key }
+    ///
+    /// - Parameters:
+    ///   - now: The time of the machine. A simulator's time may stand still, and a revoked key would stay valid.
+    ///   - age: The maximum age of an entry. An entry from the future is not valid: the clock was set back after it was
+    ///     stored.
+    func key(
+        _ id: String, in ledger: Ledger, at now: Timestamp, within age: Duration = lifetime
+    ) async throws -> APIKey? {
+        if let entry = entries.withLock({ $0[id] }), (.zero..<age).contains(entry.storedAt.duration(to: now)) {
+            return entry.key
+        }
         guard let key = try await ledger.apiKey(id) else { return nil }
         entries.withLock { entries in
             if entries.count >= Self.limit { entries.removeAll() }
             entries[id] = Entry(key: key, storedAt: now)
         }
         return key
-    }
-
-    /// Whether an entry is valid. An entry from the future is not valid: the clock was set back after it was stored.
-    private static func isValid(_ entry: Entry, at now: Timestamp) -> Bool {
-        (.zero..<lifetime).contains(entry.storedAt.duration(to: now))
     }
 }

@@ -31,7 +31,7 @@ struct Authentication: Sendable {
         _ body: APIBody?
     ) async throws -> AuthenticatedRequest {
         let now = now()
-        let key = try await key(of: request, at: now)
+        let key = try await key(of: request)
         guard let keyRole = key.role.known else { throw Refusal.unknownRole }
         guard keyRole == .server || role == .client else { throw Refusal.notServer }
         let query = try QueryParameters(request.uri.query, allowed: parameters.map(\.name))
@@ -45,16 +45,25 @@ struct Authentication: Sendable {
         return admitted
     }
 
-    private func key(of request: Request, at now: Timestamp) async throws -> APIKey {
+    private func key(of request: Request, within age: Duration = APIKeyCache.lifetime) async throws -> APIKey {
         guard let header = request.headers[.authorization] else { throw Refusal.noKey }
         // One or more spaces separate the scheme from the key (RFC 9110 section 11.4).
         guard header.prefix(7).lowercased() == "bearer ",
             let (id, secret) = APIKey.parts(of: header.dropFirst(7).drop { $0 == " " }),
-            let key = try await service.keys.key(id, in: service.ledger, at: now), key.admits(secret)
+            let key = try await service.keys.key(id, in: service.ledger, at: wall(), within: age), key.admits(secret)
         else { throw Refusal.invalidKey }
         RequestNotes.add { $0.key = key.id }
         guard service.verifier.apps.contain(key.bundleId) else { throw Refusal.keyOfUnknownApp }
         return key
+    }
+
+    /// Throws ``Refusal`` once the key of a waiting request is revoked. Looks twice in the lifetime of a cached key, so
+    /// that the wait ends as soon as a new request would be refused. Returns if the task is cancelled.
+    fileprivate func requireKey(of request: Request, _ clock: any Clock<Duration>) async throws {
+        let age = APIKeyCache.lifetime / 2
+        while await clock.pause(for: age) {
+            do { _ = try await key(of: request, within: age) } catch where Task.isCancelled { return }
+        }
     }
 }
 
@@ -116,6 +125,22 @@ struct AuthenticatedRequest: Sendable {
         case .unnamed: return verifier.only(bundleId, in: verifier.environments)
         case .any: return verifier.only(bundleId, in: RequestedEnvironment.appStore)
         case .one(let environment): return verifier.only(bundleId, in: [environment])
+        }
+    }
+
+    /// Waits for a result as long as the request's key is valid.
+    func wait<Result: Sendable>(
+        _ clock: any Clock<Duration>, for result: @Sendable @escaping () async throws -> Result
+    ) async throws -> Result {
+        try await withThrowingTaskGroup(of: Result?.self) { group in
+            group.addTask { try await result() }
+            group.addTask {
+                try await authentication.requireKey(of: request, clock)
+                return nil
+            }
+            defer { group.cancelAll() }
+            for try await case let result? in group { return result }
+            throw CancellationError()
         }
     }
 

@@ -77,16 +77,18 @@ struct EventRoutes: Sendable {
         try await request.ledger.events(of: request.scope.bundleId, after: cursor, limit: limit, at: request.now)
     }
 
-    /// Waits for the next event. A shutdown ends the wait.
+    /// Waits for the next event. A shutdown ends the wait, and so does the revocation of the key.
     private func answer(
         _ request: AuthenticatedRequest, after cursor: EventCursor, within time: Duration,
         _ select: @Sendable @escaping (EventPage) async throws -> EventPage
     ) async throws -> Answer<EventPageBody> {
         let none = EventPageBody(EventPage(events: [], customerIds: [:], next: cursor))
         let page = try await cancelWhenGracefulShutdown {
-            try await followers.page(
-                of: request.scope.bundleId, after: cursor, within: time, limit: bounds.followers, clock: clock,
-                search: { try await events(request, after: $0, Self.pageLimit) }, select)
+            try await request.wait(clock) {
+                try await followers.page(
+                    of: request.scope.bundleId, after: cursor, within: time, limit: bounds.followers, clock: clock,
+                    search: { try await events(request, after: $0, Self.pageLimit) }, select)
+            }
         }
         if let page { return try Answer(EventPageBody(page)) }
         return Answer(

@@ -4,6 +4,7 @@ import AppStoreModel
 import AppStoreTrust
 import HTTPTypes
 import Hummingbird
+import Logging
 import PurchaseLedger
 
 /// The routes by which a backend manages the webhooks of its app.
@@ -12,6 +13,7 @@ struct WebhookRoutes: Sendable {
     /// Gives ids to new endpoints and to examples.
     let ids: WebhookIDs
     let clock: any Clock<Duration>
+    let logger: Logger
 
     /// The maximum length of a body in bytes: the longest URL and all kinds, with every character escaped.
     private static let bodyLimit = 32 << 10
@@ -194,6 +196,10 @@ struct WebhookRoutes: Sendable {
             now: authentication.wall)
         let answers = await test.run(clock: clock)
         sender.shutdown()
+        for refusal in Set(answers.compactMap(\.outcome.refusal)) {
+            let metadata = endpoint.metadata(["error": .string(refusal)])
+            logger.warning("The test of a webhook was refused", metadata: metadata)
+        }
         return WebhookTestBody(answers)
     }
 

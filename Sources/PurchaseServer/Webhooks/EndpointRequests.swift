@@ -87,6 +87,7 @@ extension EndpointRequests {
 
     private func send(_ event: EventCursor, _ body: [UInt8]) async -> DeliveryPlan.Outcome {
         let outcome = await parts.sender.send(message(event, body), to: url, of: endpoint.id)
+        if let refusal = outcome.refusal { parts.failure.log(endpoint.metadata(["error": .string(refusal)])) }
         // A request that ends because the server stops says nothing about the endpoint.
         return Task.isCancelled ? .unread : .answered(outcome)
     }

@@ -14,6 +14,9 @@ package struct WebhookOutcome: Hashable, Sendable {
     package var status: Int?
     /// The reason for a failure: a phrase. `nil` after a success: an answer with a status from 200 to 299.
     package var failure: String?
+    /// The reason why no address of the host is called, for the operator alone: with it, the holder of a key could find
+    /// out which names the operator's network knows, and their addresses. ``failure`` is ``refused`` then.
+    package var refusal: String?
     /// The pause that the receiver asked for (`Retry-After`), at most a day; `nil` if it did not, or after a success.
     package var retryAfter: Duration?
     /// The time until the answer or the failure, in milliseconds.
@@ -23,10 +26,12 @@ package struct WebhookOutcome: Hashable, Sendable {
     package var answer: String
 
     package init(
-        status: Int? = nil, failure: String? = nil, retryAfter: Duration? = nil, milliseconds: Int, answer: String = ""
+        status: Int? = nil, failure: String? = nil, refusal: String? = nil, retryAfter: Duration? = nil,
+        milliseconds: Int, answer: String = ""
     ) {
         self.status = status
-        self.failure = failure
+        self.failure = refusal == nil ? failure : Self.refused
+        self.refusal = refusal
         self.retryAfter = retryAfter
         self.milliseconds = milliseconds
         self.answer = answer
@@ -34,6 +39,9 @@ package struct WebhookOutcome: Hashable, Sendable {
 }
 
 extension WebhookOutcome {
+    /// The failure of each host that is not called, whether its name is unknown or has a forbidden address.
+    package static let refused = "refused"
+
     /// The longest pause that a receiver may ask for, in milliseconds: a day, the longest of the steps.
     private static let longestPause: Int64 = 86_400_000
 

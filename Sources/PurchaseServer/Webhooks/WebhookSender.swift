@@ -95,7 +95,10 @@ package final class WebhookSender: Sendable {
             do {
                 target = try await self.target(of: url, for: endpoint)
             } catch {
-                return WebhookOutcome(failure: Self.reason(of: error), milliseconds: time().wholeMilliseconds)
+                let isCancelled = error is CancellationError
+                return WebhookOutcome(
+                    failure: isCancelled ? "cancelled" : nil, refusal: isCancelled ? nil : "\(error)",
+                    milliseconds: time().wholeMilliseconds)
             }
             let rest = max(.zero, limit - time())
             let answer = await target.connections.answer(to: target.request(message), within: TimeAmount(rest))
@@ -138,10 +141,6 @@ package final class WebhookSender: Sendable {
         configuration.minimumTLSVersion = .tlsv12
         if let roots { configuration.trustRoots = .certificates(try NIOSSLCertificate.fromPEMBytes(Array(roots.utf8))) }
         return try NIOSSLContext(configuration: configuration)
-    }
-
-    private static func reason(of error: any Error) -> String {
-        error is CancellationError ? "cancelled" : "\(error)"
     }
 }
 

@@ -52,7 +52,7 @@ struct EventForwarder {
             let message = WebhookMessage(id: id, body: body, at: SystemClock.now(), signedBy: [secret])
             let outcome = await sender.send(message, to: url, of: "forward")
             let time = "\(outcome.milliseconds) ms"
-            guard let failure = outcome.failure else {
+            guard let failure = outcome.refusal ?? outcome.failure else {
                 try report("\(outcome.status ?? 0)  \(time)")
                 return
             }

@@ -65,7 +65,7 @@ extension WebhookAttempt {
 
 extension WebhookTest.Answer {
     var line: String {
-        let result = outcome.failure ?? outcome.status.map { "\($0)" } ?? ""
+        let result = outcome.refusal ?? outcome.failure ?? outcome.status.map { "\($0)" } ?? ""
         return "\(example.kind.rawValue)  \(outcome.milliseconds) ms  \(result)  \(outcome.answer.shortened)".printable
     }
 }
