@@ -133,7 +133,7 @@ import Testing
         #expect(try await ledger.storage.records(RecordSelection(CustomerAttributes.recordKind), limit: 9).isEmpty)
         try await set([Change("plan", "b")])
         #expect(try await texts() == ["plan": "b"])
-        #expect(try await ledger.customers(withEmail: "anna@example.com", of: Self.app, limit: 9).isEmpty)
+        #expect(try await ledger.customers(withEmail: "anna@example.com", of: Self.app, limit: 9).items.isEmpty)
     }
 
     @Test func `customers are found by exactly their address, in their own app`() async throws {
@@ -152,12 +152,19 @@ import Testing
             ("anna@example.com", ["ann", "anna"]), ("Anna@example.com", ["bert"]), ("ANNA@example.com", []),
             ("K@x.com", ["kelvin"]), ("\u{212a}@x.com", ["sign"]), ("\(long)a", ["long"]), (long, []), ("", []),
         ] {
-            let found = try await ledger.customers(withEmail: email, of: Self.app, limit: 9)
+            let found = try await ledger.customers(withEmail: email, of: Self.app, limit: 9).items
             #expect(found.flatMap(\.ids).sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) } == ids, "\(email)")
         }
-        #expect(try await ledger.customers(withEmail: "anna@example.com", of: Self.app, limit: 1).count == 1)
+        var (paged, cursor) = ([String](), ScanCursor?.none)
+        repeat {
+            let page = try await ledger.customers(
+                withEmail: "anna@example.com", of: Self.app, after: cursor, limit: 1)
+            paged += page.items.flatMap(\.ids)
+            cursor = page.next
+        } while cursor != nil
+        #expect(paged.sorted() == ["ann", "anna"])
         try await set([Change("$email", "new@example.com")], of: "ann")
-        let found = try await ledger.customers(withEmail: "anna@example.com", of: Self.app, limit: 9)
+        let found = try await ledger.customers(withEmail: "anna@example.com", of: Self.app, limit: 9).items
         #expect(found.map(\.ids) == [["anna"]])
     }
 

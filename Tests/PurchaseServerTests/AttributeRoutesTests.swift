@@ -72,9 +72,33 @@ import Testing
         }
         let none = try await world.send(.get, "/v1/customers?email=A%2Bb@example.com")
         #expect(none.0 == .ok && none.1["items"]?.array == [])
-        for query in ["email=", "email=a@example.com&after=1.com.example"] {
+        for (query, code) in [
+            ("email=", "invalidRequest"), ("email=a@example.com&after=1.com.example", "invalidCursor"),
+            ("email=a@example.com&after=eMQ.com.example.two", "invalidCursor"),
+            ("email=a@example.com&after=e*.com.example", "invalidCursor"), ("after=eMQ.com.example", "invalidCursor"),
+        ] {
             let refused = try await world.send(.get, "/v1/customers?\(query)")
-            #expect(refused.0 == .badRequest && refused.1["error"]?["code"]?.string == "invalidRequest", "\(query)")
+            #expect(refused.0 == .badRequest && refused.1["error"]?["code"]?.string == code, "\(query)")
         }
+    }
+
+    @Test func `customers with the same address beyond the hundredth are on further pages`() async throws {
+        let world = try await World()
+        let ids = (0..<205).map { "customer-\($0)" }
+        for id in ids {
+            _ = try await world.ledger.setAttributes(
+                [CustomerAttributes.Change("$email", "all@example.com")], of: id, in: "com.example",
+                at: LedgerRoutesTests.now)
+        }
+        var (found, after, pages) = ([String](), "", 0)
+        repeat {
+            let (status, page) = try await world.send(.get, "/v1/customers?email=all@example.com\(after)")
+            let items = try #require(page["items"]?.array)
+            #expect(status == .ok && items.count <= 100 && page["eventsCursor"] == nil)
+            found += items.flatMap { $0["ids"]?.array?.compactMap(\.string) ?? [] }
+            after = page["nextCursor"]?.string.map { "&after=\($0)" } ?? ""
+            pages += 1
+        } while !after.isEmpty
+        #expect(found.sorted() == ids.sorted() && pages == 3)
     }
 }

@@ -69,22 +69,19 @@ extension Ledger {
     /// The maximum number of lookups of a customer that is merged into a different customer meanwhile.
     private static let maxLookups = 4
 
-    /// The customers whose `$email` is exactly this text, byte for byte, at most `limit`, in any order.
+    /// The customers whose `$email` is exactly this text, byte for byte, after a cursor, at most `limit`, in any order.
+    /// A page may have fewer customers, or none, although more pages follow.
     public func customers(
-        withEmail email: String, of bundleId: String, limit: Int
-    ) async throws -> [CustomerRecord] {
+        withEmail email: String, of bundleId: String, after cursor: ScanCursor? = nil, limit: Int
+    ) async throws -> ScanPage<CustomerRecord> {
         let selection = RecordSelection(
             CustomerAttributes.recordKind, of: .app(bundleId), entry: CustomerAttributes.entry(email: email))
+        let page = try await storage.records(selection, after: cursor, limit: limit)
         var found: [CustomerRecord] = []
-        var cursor: ScanCursor?
-        repeat {
-            let page = try await storage.records(selection, after: cursor, limit: limit)
-            for customer in Self.customers(page.items, withEmail: email).prefix(limit - found.count) {
-                if let record = try await self.customer(customer) { found.append(record) }
-            }
-            cursor = page.next
-        } while cursor != nil && found.count < limit
-        return found
+        for customer in Self.customers(page.items, withEmail: email) {
+            if let record = try await self.customer(customer) { found.append(record) }
+        }
+        return ScanPage(items: found, next: page.next)
     }
 
     /// Not inlined into its asynchronous caller, because this compiler's optimizer miscompiles the result. Unreadable

@@ -12,7 +12,8 @@ struct CustomerListRoutes: Sendable {
     /// The maximum number of customers on a page.
     private static let pageLimit = 500
 
-    /// The maximum number of customers with the same `$email` in an answer. An address belongs to few customers.
+    /// The maximum number of customers with the same `$email` on a page. Each of them is looked up singly, because an
+    /// address belongs to few customers.
     private static let emailLimit = 100
 
     /// The number of transaction statements up to which a page has several customers: some tenths of a second of work,
@@ -26,7 +27,7 @@ struct CustomerListRoutes: Sendable {
                 parameters: [
                     .init("after", "the `nextCursor` of the last page of customers; the first customer without it"),
                     .environments,
-                    .init("email", "only the customers whose `$email` is exactly this text, at most 100"),
+                    .init("email", "only customers whose `$email` is exactly this text, at most 100 on a page"),
                 ],
                 errors: [.invalidCursor]
             ) { try await page($0) }
@@ -34,37 +35,29 @@ struct CustomerListRoutes: Sendable {
     }
 
     private func page(_ request: AuthenticatedRequest) async throws -> Answer<CustomerListBody>? {
-        if let email = request.query["email"] { return try await customers(request, withEmail: email) }
         let app = request.scope.bundleId
-        let start = try request.query["after"].map { (text) throws(Refusal) in try CustomerCursor(text, of: app) }
-        // The cursor is taken before the first customer is read. A change meanwhile is then on the page or in an event.
-        let events = start == nil ? try await request.ledger.endOfEvents(of: app) : nil
-        let (page, statements) = try await customers(request, of: app, after: start?.position)
-        let next = page.next.map { CustomerCursor($0, of: app).text }
-        return try await answer(request, page.items, statements, nextCursor: next, eventsCursor: events?.rawValue)
-    }
-
-    /// The customers with an e-mail address.
-    private func customers(
-        _ request: AuthenticatedRequest, withEmail email: String
-    ) async throws -> Answer<CustomerListBody>? {
-        guard !email.isEmpty, request.query["after"] == nil else {
-            throw Refusal.invalid("email is an e-mail address, and a request with email has no after.")
+        let email = request.query["email"]
+        guard email?.isEmpty != true else { throw Refusal.invalid("email is an e-mail address.") }
+        let start = try request.query["after"].map { (text) throws(Refusal) in
+            try CustomerCursor(text, of: app, byEmail: email != nil)
         }
-        let found = try await request.ledger.customers(
-            withEmail: email, of: request.scope.bundleId, limit: Self.emailLimit)
-        let statements = try await request.ledger.statementCount(
-            of: found, in: environments(of: found, request.environmentRule))
-        return try await answer(request, found, statements)
+        // The cursor is taken before the first customer is read. A change meanwhile is then on the page or in an event.
+        let events = start == nil && email == nil ? try await request.ledger.endOfEvents(of: app) : nil
+        let (page, statements) = try await customers(request, of: app, withEmail: email, after: start?.position)
+        let next = page.next.map { CustomerCursor($0, of: app, byEmail: email != nil).text }
+        return try await answer(request, page.items, statements, nextCursor: next, eventsCursor: events?.rawValue)
     }
 
     /// The customers of a page, and the number of statements of their purchases.
     private func customers(
-        _ request: AuthenticatedRequest, of app: String, after cursor: ScanCursor?
+        _ request: AuthenticatedRequest, of app: String, withEmail email: String?, after cursor: ScanCursor?
     ) async throws -> (page: ScanPage<CustomerRecord>, statements: Int) {
-        var limit = Self.pageLimit
+        var limit = email == nil ? Self.pageLimit : Self.emailLimit
         while true {
-            let page = try await request.ledger.customers(of: app, after: cursor, limit: limit)
+            let page =
+                if let email {
+                    try await request.ledger.customers(withEmail: email, of: app, after: cursor, limit: limit)
+                } else { try await request.ledger.customers(of: app, after: cursor, limit: limit) }
             let statements = try await request.ledger.statementCount(
                 of: page.items, in: environments(of: page.items, request.environmentRule))
             guard statements > Self.maxStatements, page.items.count > 1 else { return (page, statements) }
@@ -93,26 +86,33 @@ struct CustomerListRoutes: Sendable {
     }
 }
 
-/// A position among the customers of an app. The text has the app, so that a cursor of a different app is refused.
+/// A position among the customers of an app, or among those with an e-mail address. The text has the app, so that a
+/// cursor of a different app is refused.
 struct CustomerCursor {
-    let position: ScanCursor
-    private let bundleId: String
+    /// The mark of positions by e-mail, whose form only the storage knows.
+    private static let mark = "e"
 
-    init(_ position: ScanCursor, of bundleId: String) {
+    let position: ScanCursor
+    let text: String
+
+    init(_ position: ScanCursor, of bundleId: String, byEmail: Bool = false) {
         self.position = position
-        self.bundleId = bundleId
+        let hidden = Base64.encodeURL(Array(position.rawValue.utf8)[...])
+        let word = byEmail ? Self.mark + String(decoding: hidden, as: UTF8.self) : position.rawValue
+        text = "\(word).\(bundleId)"
     }
 
     /// - Throws: ``Refusal`` 400 if the text is not a cursor of the app's customers.
-    init(_ text: String, of bundleId: String) throws(Refusal) {
-        let digits = text.prefix { $0 != "." }
-        guard let number = Int64(digits), number >= 0, "\(number)" == digits,
-            text.utf8.elementsEqual("\(number).\(bundleId)".utf8)
-        else { throw .invalidCustomerCursor }
-        self.init(ScanCursor(rawValue: "\(number)"), of: bundleId)
+    init(_ text: String, of bundleId: String, byEmail: Bool = false) throws(Refusal) {
+        let word = text.prefix { $0 != "." }
+        let hidden = byEmail && word.hasPrefix(Self.mark) ? Base64.decodeURL(Array(word.dropFirst().utf8)[...]) : nil
+        let number = byEmail ? nil : Int64(word).flatMap { $0 < 0 ? nil : "\($0)" }
+        guard let position = hidden.map({ String(decoding: $0, as: UTF8.self) }) ?? number else {
+            throw .invalidCustomerCursor
+        }
+        self.init(ScanCursor(rawValue: position), of: bundleId, byEmail: byEmail)
+        guard self.text.utf8.elementsEqual(text.utf8) else { throw .invalidCustomerCursor }
     }
-
-    var text: String { "\(position.rawValue).\(bundleId)" }
 }
 
 extension Refusal {

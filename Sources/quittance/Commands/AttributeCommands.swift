@@ -78,7 +78,7 @@ struct FindCustomers: AsyncParsableCommand {
         usage: "quittance customer find <email> [options]",
         discussion: """
             The address is compared letter for letter. The command prints a line for each customer, with all ids \
-            separated by tabs, and at most 100 lines. It does not change the ledger. A server may run meanwhile.
+            separated by tabs. It does not change the ledger. A server may run meanwhile.
 
             Exit status: 0 found; 1 no customer has the address; 2 wrong usage.
 
@@ -95,20 +95,25 @@ struct FindCustomers: AsyncParsableCommand {
     @Option(help: "The app. May be omitted if the configuration has a single app.")
     var bundleId: String?
 
-    /// The maximum number of customers, as in the HTTP API. An address belongs to few customers.
+    /// The maximum number of customers that are read at a time. An address belongs to few customers.
     private static let limit = 100
 
     func run() async throws {
         let composition = try options.composition()
         let app = try composition.configuration.bundleId(bundleId)
         try await composition.onLedger(.reading) { storage in
-            let found = try await Ledger(storage: storage).customers(
-                withEmail: email, of: app, limit: Self.limit)
-            guard !found.isEmpty else {
+            var (isFound, cursor) = (false, ScanCursor?.none)
+            repeat {
+                let page = try await Ledger(storage: storage).customers(
+                    withEmail: email, of: app, after: cursor, limit: Self.limit)
+                for customer in page.items {
+                    try Terminal.print(customer.ids.map(\.printable).joined(separator: "\t"))
+                    isFound = true
+                }
+                cursor = page.next
+            } while cursor != nil
+            guard isFound else {
                 throw Terminal.failure("No customer of \(app) has the $email “\(email.printable)”.")
-            }
-            for customer in found {
-                try Terminal.print(customer.ids.map(\.printable).joined(separator: "\t"))
             }
         }
     }
