@@ -157,7 +157,9 @@ extension AppStoreVerifier {
             let known = candidates.compactMap(\.appAppleId).map(String.init)
             let expected = known.isEmpty ? "none, since none was named" : known.joined(separator: " or ")
             let found = claims.appAppleId.map(String.init) ?? "missing"
-            throw VerificationError(.otherApp, "The app's Apple ID is \(found), accepted is \(expected).")
+            var error = VerificationError(.otherApp, "The app's Apple ID is \(found), accepted is \(expected).")
+            error.isOtherAppleId = kind.namesBundle
+            throw error
         }
     }
 }

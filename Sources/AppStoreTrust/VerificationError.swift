@@ -51,6 +51,9 @@ public struct VerificationError: Error, Sendable {
     public var message: String
     /// The underlying error; `nil` if there is none.
     public var cause: (any Error)?
+    /// Whether the Apple ID alone differs, of an app that is accepted by its bundle id. Then ``message`` names no other
+    /// app, and whoever has the document may read it.
+    package var isOtherAppleId = false
     /// The app and environment of a genuine document; `nil` if the verifier refused the document before reading them.
     public var origin: Origin?
 

@@ -32,6 +32,17 @@ package struct InputForm: Sendable {
         steps = recognition.steps
     }
 
+    /// Recognises the form of any input. The fault of an input without a document is in the place of the documents.
+    package init(naming bytes: ArraySlice<UInt8>) {
+        var recognition = InputRecognition(bytes.count)
+        do throws(InputFault) {
+            documents = try recognition.documents(in: bytes)
+        } catch {
+            documents = [.failure(error)]
+        }
+        steps = recognition.steps
+    }
+
     /// The name of an input's form, or of its fault.
     package static func name(of bytes: ArraySlice<UInt8>) -> String {
         do {

@@ -121,6 +121,16 @@ import Testing
         let log = LogLines()
         shop.server.server.logger = Logger(label: "test") { _ in log }
         #expect(try await shop.server.send(.post, "/v1/backfill", #"{"transactionId":"7"}"#).0 == .notFound)
+        for (body, form) in [
+            ("transactionId,orderId\n7,M1", "has commas"), ("7\n8\n", "has several lines"),
+            (#"["7","8"]"#, "has commas"), (#"{"transactionId":"7,8"}"#, "has commas"),
+            (#"{"transactionId":"7","orderId":"M1"}"#, nil), ("", nil),
+        ] {
+            let (status, answer) = try await shop.server.send(.post, "/v1/backfill", body)
+            let message = answer["error"]?["message"]?.string ?? ""
+            #expect(status == .badRequest && message.contains("one id a line") == (form != nil), "\(message)")
+            #expect(message.contains(form ?? ""), "\(message)")
+        }
         #expect(log.text.contains { $0.hasPrefix("The App Store refused a question") }, "\(log.text)")
         #expect(!log.text.contains { $0.hasPrefix("The App Store did not answer") })
         await shop.transport.update { $0.faults.timeouts = 1 }

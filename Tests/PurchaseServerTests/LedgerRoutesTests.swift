@@ -209,6 +209,47 @@ import Testing
         #expect(answer["error"]?["code"]?.string == code)
     }
 
+    @Test func `a wrong body at an address of notifications is named, with what to send instead`() async throws {
+        let world = try await World()
+        let right = try world.notification("TEST")
+        let token = try #require(try JSONValue(parsing: right.utf8)["signedPayload"]?.string)
+        let first = #"{"notification_type":"CANCEL","password":"hidden","unified_receipt":{"latest_receipt":"AA=="}}"#
+        let (mark, utf16Mark): ([UInt8], [UInt8]) = ([0xef, 0xbb, 0xbf], [0xff, 0xfe])
+        let utf16 = right.utf16.reduce(into: utf16Mark) { $0 += [UInt8($1 & 0xff), UInt8($1 >> 8)] }
+        let rows: [(path: String, body: [UInt8], form: String, advice: String?)] = [
+            ("v2", Array(first.utf8), "notificationV1", "choose Version 2 for this URL in App Store Connect"),
+            ("v1", Array(right.utf8), "notificationV2", "its address is /notifications/v2"),
+            ("v1", Array(#"{"notification_type":"CANCEL"}"#.utf8), "notificationV1", nil),
+            ("v2", Array(token.utf8), "token", "the bare document"),
+            ("v1", Array(token.utf8), "token", "the bare document"),
+            ("v2", Array("\(token)\n".utf8), "whiteSpace+token", "the bare document"),
+            ("v2", Array("signedPayload=\(token)".utf8), "formBody+token", "a form: send JSON"),
+            ("v2", Array("[\(right)]".utf8), "list+token", "send each notification by itself"),
+            ("v2", SentForm.gzip(Array(right.utf8)), "gzip+jsonMember+token", "send it uncompressed"),
+            ("v2", mark + Array(right.utf8), "byteOrderMark+jsonMember+token", "byte order mark"),
+            ("v2", utf16, "utf16+jsonMember+token", "send UTF-8"), ("v2", [], "nothing", "Nothing was sent"),
+            ("v2", Array(#"{"signedPayload":null}"#.utf8), "nothing", "Nothing was sent"),
+            ("v2", Array(#"{"signedPayload":5}"#.utf8), "jsonMember+jsonWithoutDocument", nil),
+            ("v2", Array(#"{"payload":"x"}"#.utf8), "jsonWithoutDocument", nil),
+            ("v2", Array(#"{"signedPayload":"x""#.utf8), "brokenJSON", "begins like JSON"),
+            ("v2", Array(#"{"signedTransactionInfo":"\#(token)"}"#.utf8), "jsonMember+token", "jsonMember+token"),
+        ]
+        try await checkedApplication(of: world.server).test(.router) { client in
+            for (path, body, form, advice) in rows {
+                let response = try await client.execute(
+                    uri: "/notifications/\(path)", method: .post, body: ByteBuffer(bytes: body))
+                let error = try JSONValue(parsing: response.body.readableBytesView)["error"]
+                let message = try #require(error?["message"]?.string)
+                #expect(response.status == .badRequest && error?["code"]?.string == "invalidRequest", "\(form)")
+                #expect(error?["form"]?.string == form, "\(form): \(message)")
+                #expect(message.hasPrefix("The body is not {") && !message.contains("hidden"), "\(message)")
+                #expect(message.contains(advice ?? "…}"), "\(message)")
+                #expect((advice == nil) == (message.hasSuffix("…}.") || message.hasSuffix("…}}.")), "\(message)")
+            }
+        }
+        #expect(try await world.ledger.events(of: "com.example", limit: 9).events.isEmpty)
+    }
+
     @Test func `a notification that cannot be stored is answered 503 as retryable`() async throws {
         let full = FailingStorage(error: LedgerStorageError(.full, "no room"))
         let working = try await World()

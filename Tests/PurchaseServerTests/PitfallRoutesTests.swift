@@ -285,7 +285,10 @@ import Testing
             $0.data?.environment = Open(environment)
             $0.data?.appAppleId = id
         }
-        #expect(try await world.send(.post, "/notifications/v2", body, key: nil).0.code == status)
+        let (found, answer) = try await world.send(.post, "/notifications/v2", body, key: nil)
+        #expect(found.code == status)
+        let sentence = "The app's Apple ID is \(id.map(String.init) ?? "missing"), accepted is 42."
+        #expect(answer["error"]?["message"]?.string?.hasPrefix(sentence) == (status == 400 ? true : nil), "\(answer)")
     }
 
     @Test

@@ -93,7 +93,7 @@ import Testing
         async throws
     {
         try await Self.withShop(customers: 6) { shop in
-            var lines = shop.customers.prefix(4).map(\.id) + [shop.customers[4].orderId, "", "what?", "12345"]
+            var lines = shop.customers.prefix(4).map(\.id) + [shop.customers[4].orderId, "", "id,order", "12345"]
             let list = try shop.write(lines)
             let plan = try shop.run(["backfill", list, "--dry-run"])
             #expect(plan.status == 1 && plan.output.contains("line 5: look up order \(shop.customers[4].orderId)"))
@@ -103,6 +103,7 @@ import Testing
             let first = try shop.run(["backfill", list])
             #expect(first.status == 1)
             #expect(first.error.contains("line 7: The text is neither a transaction id"), "\(first.error)")
+            #expect(first.error.contains("It has commas: write one id a line"), "\(first.error)")
             #expect(first.error.contains("line 8: refused: ") && first.error.contains("4040010"), "\(first.error)")
             #expect(first.error.contains("Neither production nor the sandbox knows it."), "\(first.error)")
             #expect(first.output.hasPrefix("5 histories taken in, 1 line not taken in, 1 line wrong; "), "\(first)")

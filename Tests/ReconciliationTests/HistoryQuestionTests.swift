@@ -30,6 +30,27 @@ import TestWorld
         #expect(error?.description.hasPrefix("The ") == true, "\(error?.description ?? "")")
     }
 
+    /// Lines of lists as spreadsheets and databases write them.
+    @Test(arguments: [
+        ("410000000000001,410000000000002", "has commas"), ("410000000000001;anna", "has commas"),
+        ("transactionId,orderId", "has commas"), (String(repeating: "410000000000001,", count: 40), "has commas"),
+        ("410000000000001\t2026-01-01", "has tabs"), ("\"410000000000001\"", "has quotes"),
+        ("'410000000000001'", "has quotes"), ("transaction_id", "looks like a header"),
+        ("Original Transaction ID", "looks like a header"), ("4\u{0}1\u{0}", "is in UTF-16"), ("order-1", nil),
+        ("what?", nil), ("", nil), (String(repeating: "A", count: 2000), nil),
+    ])
+    func `a line of a table is named as such`(line: String, form: String?) throws {
+        let error = try #require(
+            #expect(throws: HistoryQuestionError.self) { try HistoryQuestion(recognizing: Array(line.utf8)) })
+        let advice = "write one id a line, in UTF-8, and nothing else."
+        #expect(form.map { error.description.hasSuffix(" It \($0): \(advice)") } ?? !error.description.contains(advice))
+        // The first line of a file in UTF-16 has a byte order mark.
+        let marked: [UInt8] = [0xff, 0xfe] + line.utf16.flatMap { [UInt8($0 & 0xff), UInt8($0 >> 8)] }
+        guard (1...31).contains(line.utf16.count) else { return }
+        let other = #expect(throws: HistoryQuestionError.self) { try HistoryQuestion(recognizing: marked) }
+        #expect(other?.description.contains("It is in UTF-16") == true)
+    }
+
     @Test func `a receipt names the purchases in it, each once, and no more than twenty`() throws {
         let store = try TestStore()
         var receipt = AppReceipt()

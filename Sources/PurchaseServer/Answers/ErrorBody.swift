@@ -16,7 +16,7 @@ struct ErrorBody: Encodable, Sendable {
         /// Whether the same request may succeed later.
         var retryable: Bool
         /// The name of the form in which the document was sent, such as `unsignedPayload`; only for the code
-        /// `malformed`.
+        /// `malformed`, and for `invalidRequest` of a body without a notification.
         var form: String?
         /// The cursor after which the remaining events begin; only for the code `cursorExpired`.
         var oldest: String?

@@ -129,11 +129,12 @@ extension Refusal {
     ///   must not learn these apps. For a client with a key, the verifier accepts only the app of the key, which the
     ///   client knows.
     init(_ error: VerificationError, namesApps: Bool = false) {
-        let isSecret = error.code == .otherApp && !namesApps
+        let isSecret = error.code == .otherApp && !namesApps && !error.isOtherAppleId
         self.init(
             ErrorCode(error.code),
             isSecret ? "The document is for an app that is not in the configuration." : error.message)
         cause = error
+        if error.isOtherAppleId { cure = "Compare appAppleId in the configuration." }
         guard error.code == .otherEnvironment, let found = error.origin?.environment else { return }
         environment = found
         cure = "The server records it once its configuration has this environment in environments."

@@ -32,6 +32,7 @@ final class GenuineRefusals: Sendable {
             "bundleId": .string(error.origin?.bundleId ?? "unknown"),
             "environment": .string(error.origin?.environment ?? "unknown"),
         ]
+        if error.isOtherAppleId { line["reason"] = .string(error.message) }
         if suppressed > 0 { line["suppressed"] = .stringConvertible(suppressed) }
         logger.warning("A genuine document was refused", metadata: line)
     }

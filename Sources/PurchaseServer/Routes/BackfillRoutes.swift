@@ -49,7 +49,10 @@ extension HistoryQuestion {
         let members = JSONValue(readable: body)?.members ?? []
         guard members.count == 1, let (name, text) = members.first.map({ ($0.name, $0.value.string ?? "") }),
             ["transactionId", "orderId", "document"].contains(name)
-        else { throw .invalid(Self.expected) }
+        else {
+            let list = body.first == UInt8(ascii: "{") ? nil : HistoryQuestionError.form(of: body)
+            throw .invalid(Self.expected + (list.map { " \($0) Only quittance backfill takes a list." } ?? ""))
+        }
         do throws(HistoryQuestionError) {
             switch name {
             case "transactionId": try self.init(transactionId: text)

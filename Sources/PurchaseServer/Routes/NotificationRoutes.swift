@@ -3,6 +3,7 @@
 import AppStoreModel
 import AppStoreTrust
 import Hummingbird
+import InputForms
 import PurchaseLedger
 import ReceiptCoding
 
@@ -10,7 +11,7 @@ import ReceiptCoding
 /// responds once the notification is on disk.
 struct NotificationRoutes: Sendable {
     /// The maximum length of a version 2 notification's body in bytes: genuine notifications stay below 30 KB.
-    private static let bodyLimit = 256 << 10
+    fileprivate static let bodyLimit = 256 << 10
 
     let service: LedgerService
     let bodies: BodyIntake
@@ -68,7 +69,7 @@ struct NotificationRoutes: Sendable {
     ///   ``VerificationError``.
     private func receive(v1 body: [UInt8]) async throws {
         guard let receipt = ResponseBodyV1.latestReceipt(in: body) else {
-            throw Refusal.invalid("The body is not {\"unified_receipt\": {\"latest_receipt\": …}}.")
+            throw Refusal.wrongNotification(body, #"{"unified_receipt": {"latest_receipt": …}}"#, version: 1)
         }
         let now = now()
         guard let evidence = Evidence(try await service.verifier.verify(receipt: receipt, at: now)) else {
@@ -85,6 +86,51 @@ extension Refusal {
     /// Reads a body from the App Store, `{"signedPayload": …}`.
     static func signedPayload(in body: [UInt8]) throws(Refusal) -> String {
         try (JSONValue(readable: body)?["signedPayload"]).require(
-            as: \.string, else: invalid("The body is not {\"signedPayload\": …}."))
+            as: \.string, else: wrongNotification(body, #"{"signedPayload": …}"#))
+    }
+
+    /// The refusal of a body without a notification. It names the form of the body, as the refusal of a submission
+    /// does, because a wrong setting in App Store Connect shows itself only here.
+    ///
+    /// - Parameters:
+    ///   - expected: The form of a right body.
+    ///   - version: The version of the route's notifications.
+    @inline(never)
+    fileprivate static func wrongNotification(_ body: [UInt8], _ expected: String, version: Int = 2) -> Refusal {
+        var refusal = invalid("The body is not \(expected).")
+        // As JSON, a longer body would take much memory, and no version 2 notification is longer.
+        guard body.count <= NotificationRoutes.bodyLimit else { return refusal }
+        let json = JSONValue(readable: body)
+        if version == 1, json?["signedPayload"]?.string != nil {
+            refusal.form = "notificationV2"
+            refusal.cure = "It is a version 2 notification: its address is /notifications/v2."
+        } else if json?["unified_receipt"] != nil || json?["notification_type"] != nil {
+            refusal.form = "notificationV1"
+            guard version == 2 else { return refusal }
+            refusal.cure = """
+                It is a version 1 notification: choose Version 2 for this URL in App Store Connect, or enter the URL \
+                with /notifications/v1.
+                """
+        } else {
+            refusal.take(InputForm(naming: body[...]))
+        }
+        return refusal
+    }
+
+    /// Names the form of the body, and says what to send instead.
+    private mutating func take(_ found: InputForm) {
+        var fault: InputFault?
+        if case .failure(let first) = found.documents.first { fault = first }
+        let name = [found.name, fault?.name.rawValue ?? ""].filter { !$0.isEmpty }.joined(separator: "+")
+        form = name
+        switch found.steps.first(where: { $0 != .whiteSpace }) {
+        case .byteOrderMark: cure = "It begins with a byte order mark: leave the mark out."
+        case .utf16: cure = "It is UTF-16: send UTF-8."
+        case .gzip: cure = "It is gzip: send it uncompressed."
+        case .formBody: cure = "It is a form: send JSON."
+        case .list: cure = "It is a list: send each notification by itself."
+        case nil where fault == nil: cure = "It is the bare document: send it as the value of the member."
+        default: cure = fault.map { $0.name == .jsonWithoutDocument ? nil : $0.sentence } ?? "Its form is \(name)."
+        }
     }
 }

@@ -30,8 +30,22 @@ public struct HistoryQuestionError: Error, Hashable, Sendable, CustomStringConve
     /// A sentence about the cause.
     public let description: String
 
-    init(_ description: String) {
-        self.description = description
+    /// - Parameter text: The text in place of an id.
+    init(_ description: String, _ text: [UInt8] = []) {
+        self.description = [description, Self.form(of: text)].compactMap(\.self).joined(separator: " ")
+    }
+
+    /// A sentence about a text in the form in which programs write tables; `nil` for any other text.
+    package static func form(of text: [UInt8]) -> String? {
+        let isShort = 1...HistoryQuestion.maxIdBytes ~= text.count
+        let forms = [
+            ("is in UTF-16", text.contains(0) || text.starts(with: [0xff, 0xfe]) || text.starts(with: [0xfe, 0xff])),
+            ("has commas", text.contains(UInt8(ascii: ",")) || text.contains(UInt8(ascii: ";"))),
+            ("has tabs", text.contains(UInt8(ascii: "\t"))), ("has several lines", text.contains(UInt8(ascii: "\n"))),
+            ("has quotes", text.first == UInt8(ascii: "\"") || text.first == UInt8(ascii: "'")),
+            ("looks like a header", isShort && text.allSatisfy { "_- ".utf8.contains($0) || ($0 & ~0x20).isCapital }),
+        ]
+        return forms.first(where: \.1).map { "It \($0.0): write one id a line, in UTF-8, and nothing else." }
     }
 }
 
@@ -56,7 +70,8 @@ extension HistoryQuestion {
     /// - Throws: ``HistoryQuestionError`` if the text is not a number of 1 to 64 digits.
     public init(transactionId: String) throws(HistoryQuestionError) {
         guard Self.isTransactionId(transactionId) else {
-            throw HistoryQuestionError("The text is no transaction id: a transaction id has only digits.")
+            throw HistoryQuestionError(
+                "The text is no transaction id: a transaction id has only digits.", Array(transactionId.utf8))
         }
         self.init(transactions: [transactionId])
     }
@@ -68,7 +83,8 @@ extension HistoryQuestion {
     public init(orderId: String) throws(HistoryQuestionError) {
         guard Self.isOrderId(orderId) else {
             throw HistoryQuestionError(
-                "The text is no order id: an order id has capital letters and digits, such as MV5G8XK2PQ.")
+                "The text is no order id: an order id has capital letters and digits, such as MV5G8XK2PQ.",
+                Array(orderId.utf8))
         }
         self.init(order: orderId, transactions: [])
     }
@@ -100,7 +116,7 @@ extension HistoryQuestion {
             let isOrder = Self.isOrderId(id)
             guard isOrder || Self.isTransactionId(id) else {
                 throw HistoryQuestionError(
-                    "The text is neither a transaction id, nor an order id, nor a receipt in base64.")
+                    "The text is neither a transaction id, nor an order id, nor a receipt in base64.", text)
             }
             self.init(order: isOrder ? id : nil, transactions: isOrder ? [] : [id])
             return
@@ -126,7 +142,8 @@ extension HistoryQuestion {
         do {
             form = try InputForm(recognizing: bytes[...])
         } catch {
-            throw HistoryQuestionError("The text names no customer. \(error.sentence)")
+            throw HistoryQuestionError(
+                "The text names no customer. \(error.sentence)", error.name == .unknown ? bytes : [])
         }
         var ids: [String] = []
         for document in form.documents {
