@@ -10,11 +10,16 @@ enum LoneSurrogate {
     /// The mark, in UTF-8.
     static let mark: [UInt8] = [0xef, 0xb7, 0x90]
 
+    /// The value of the mark. A literal cannot have it.
+    static let markValue: UInt32 = 0xfdd0
+
     /// The first byte of the mark. Few texts contain this byte, so readers and writers search for this byte first.
     static let firstByte: UInt8 = 0xef
 
     /// The distance of the private scalars from the surrogates.
     private static let offset: UInt32 = 0x10_0000
+
+    private static let privateScalars = offset + 0xd800...offset + 0xdfff
 
     /// The form of a lone surrogate in memory.
     static func encoded(_ unit: UInt32) -> [UInt8] {
@@ -27,7 +32,13 @@ enum LoneSurrogate {
         var bytes = text.makeIterator()
         var decoder = UTF8()
         guard case .scalarValue(let scalar) = decoder.decode(&bytes) else { return nil }
-        return (offset + 0xd800...offset + 0xdfff).contains(scalar.value) ? scalar.value - offset : nil
+        return privateScalars.contains(scalar.value) ? scalar.value - offset : nil
+    }
+
+    /// The lone surrogate whose form in memory begins `text`; `nil` if `text` begins with any other character.
+    static func unit(at text: Substring.UnicodeScalarView) -> UInt32? {
+        guard text.first?.value == markValue, let scalar = text.dropFirst().first else { return nil }
+        return privateScalars.contains(scalar.value) ? scalar.value - offset : nil
     }
 
     /// The text of a document's bytes, with marks doubled, or `nil` if the bytes are not UTF-8.

@@ -11,7 +11,7 @@ struct Answer<Body: Encodable & Sendable>: Sendable {
     let response: Response
 
     init(_ body: Body, _ status: HTTPResponse.Status = .ok) throws {
-        self.init(json: try JSONWriter.bytes(encoding: body), status)
+        self.init(json: try JSONWriter.bytes(publishing: body), status)
     }
 
     /// - Returns: `nil` if there is no body.

@@ -37,6 +37,6 @@ struct ErrorBody: Encodable, Sendable {
 
     var json: [UInt8] {
         // Texts, numbers and booleans can always be encoded.
-        (try? JSONWriter.bytes(encoding: self)) ?? []
+        (try? JSONWriter.bytes(publishing: self)) ?? []
     }
 }

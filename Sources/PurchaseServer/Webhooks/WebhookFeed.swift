@@ -207,7 +207,7 @@ final class WebhookPage: Sendable {
     /// Not inlined into its asynchronous caller, because this compiler's optimizer miscompiles the result.
     @inline(never)
     static func body(of event: LedgerEvent, in page: EventPage) -> Result<[UInt8], any Error> {
-        Result { try JSONWriter.bytes(encoding: EventBody(event, in: page)) }
+        Result { try JSONWriter.bytes(publishing: EventBody(event, in: page)) }
     }
 }
 
