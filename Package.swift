@@ -223,10 +223,10 @@ let package = Package(
         .testTarget(
             name: "PurchaseServerTests",
             dependencies: [
-                "AppStoreAPI", "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "LedgerSQLite", "PurchaseLedger",
-                "PurchaseLedgerTesting", "PurchaseServer", "ReceiptCoding", "Reconciliation", "TestData", "TestProcess",
-                "TestWorld", crypto, httpTypes, hummingbird, hummingbirdTesting, logging, nioCore, nioPosix,
-                serviceLifecycle,
+                "AppStoreAPI", "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "LedgerPostgres", "LedgerSQLite",
+                "PurchaseLedger", "PurchaseLedgerTesting", "PurchaseServer", "ReceiptCoding", "Reconciliation",
+                "TestData", "TestPostgres", "TestProcess", "TestWorld", crypto, httpTypes, hummingbird,
+                hummingbirdTesting, logging, nioCore, nioPosix, serviceLifecycle,
                 asn1, x509,
             ]),
         .testTarget(

@@ -78,10 +78,14 @@ import Testing
         #expect(try await texts() == (isAllowed ? [name: "x"] : [:]))
     }
 
-    @Test func `a value has at most five hundred characters, of any size`() async throws {
+    @Test func `a value has at most five hundred characters, of any size, that texts may have`() async throws {
         let longest = String(repeating: "😀", count: 500)
         #expect(try await error([Change("a", longest)]) == nil)
-        #expect(try await error([Change("b", "x"), Change("a", longest + "x")]) == .longValue("a"))
+        for wrong in [longest + "x", "a\u{0}", "\u{202e}", "\u{85}"] {
+            let fault = try #require(TextForm.attributeValue.fault(in: wrong))
+            #expect(
+                try await error([Change("b", "x"), Change("a", wrong)]) == .invalidValue("a", fault: fault))
+        }
         #expect(try await texts() == ["a": longest])
     }
 

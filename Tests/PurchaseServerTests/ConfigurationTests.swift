@@ -88,7 +88,10 @@ import Testing
             "{\"apps\":[{\"bundleId\":\"x\",\"products\":{\"p\":{\"entitlements\":[1]}}}]}", 1,
             "Expected the name of an entitlement"
         ),
-        ("{\"apps\":[\n{\"bundleId\":\"com.example \"}]}", 2, "apps[0].bundleId: A bundle id has 1 to 255 letters"),
+        (
+            "{\"apps\":[\n{\"bundleId\":\"com.example \"}]}", 2,
+            "apps[0].bundleId: U+0020 at position 12 is not allowed. A bundle id has 1 to 255 letters"
+        ),
         (
             "{\"apps\":[{\"bundleId\":\"x\",\n\"refusedPurchases\":[\"1\",5],\n\"products\":{\n\"p\":{}}}]}", 2,
             "apps[0].refusedPurchases[1]: Expected"
@@ -419,7 +422,7 @@ import Testing
         ("com.example\u{0}", false), ("sqlite:x", false),
     ])
     func `a bundle id that no app can have is refused`(id: String, isValid: Bool) throws {
-        #expect(AppConfiguration.isValidBundleId(id) == isValid)
+        #expect(TextForm.bundleID.allows(id) == isValid)
         let json = JSONValue.object([.init("apps", .array([.object([.init("bundleId", .string(id))])]))])
         #expect(((try? Self.read(json.compactText)) != nil) == isValid)
     }

@@ -76,7 +76,7 @@ import Testing
         (#"{"entitlement":"gold","why":"w","from":9223372036854775807}"#, "from is in the future"),
         (#"{"entitlement":"gold","why":"w","from":-1}"#, "from is not a time"),
         (#"{"entitlement":"gold","why":"w","id":"a/b"}"#, "The id of a grant has"),
-        (#"{"entitlement":"gold","why":"w","by":""}"#, "by is not a string, or is empty"),
+        (#"{"entitlement":"gold","why":"w","by":""}"#, "by: The text is blank."),
         (#"{"entitlement":"gold","why":"w","reason":"w"}"#, "The body may have"), ("", "not a JSON object"),
     ])
     func `a wrong body is refused, and makes no customer`(body: String, message: String) async throws {

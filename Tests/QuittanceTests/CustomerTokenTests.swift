@@ -54,6 +54,7 @@ import Testing
         (["--customer", "anna", "--bundle-id", "com.example.four"], "has no app com.example.four"),
         (["--bundle-id", "com.example.one"], "--customer"),
         (["--customer", "", "--bundle-id", "com.example.one"], "1 to 256 bytes"),
+        (["--customer", "a\u{85}", "--bundle-id", "com.example.one"], "--customer: U+0085 at position 2"),
         (["--customer", "anna", "--expires-in", "25", "--bundle-id", "com.example.one"], "1 to 24"),
         (["--customer", "anna", "--expires-in", "0", "--bundle-id", "com.example.one"], "1 to 24"),
     ])

@@ -69,6 +69,8 @@ import Testing
             (["make", "anna", "--entitlement", "pro"], "--why"), (["make", "anna", "--why", "w"], "--entitlement"),
             (["make", "anna", "--entitlement", "pro", "--why", "w", "--until", "tomorrow"], "--until takes a time"),
             (["make", "anna", "--entitlement", "pro", "--why", "w", "--id", "a/b"], "The id of a grant"),
+            (["make", "an\u{202e}a", "--entitlement", "pro", "--why", "w"], "<customer>: U+202E at position 3"),
+            (["make", "anna", "--entitlement", "pro", "--why", "w", "--by", "a\nb"], "by: U+000A at position 2"),
             (["make", "anna", "--entitlement", "pro", "--why", "w", "--bundle-id", "com.example.two"], "has no app"),
             (
                 ["make", "anna", "--entitlement", "pro", "--why", "w", "--environment", "xcode"],

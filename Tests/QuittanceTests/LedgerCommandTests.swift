@@ -73,7 +73,7 @@ import Testing
                 ["keys", "create", "--name", name, "--role", "client", "--bundle-id", "com.example"],
                 path("ledger.sqlite"))
             #expect(outcome.status == 2 && outcome.output.isEmpty)
-            #expect(outcome.error.contains("--name takes 1 to 100 characters"))
+            #expect(outcome.error.contains("--name: "), "\(outcome.error)")
         }
     }
 

@@ -324,9 +324,11 @@ import Testing
     @Test(arguments: [
         ["purchases", "deny", "1"], ["purchases", "deny", "1", "--reason", " "],
         ["customer", "move", "1", "--reason", "x"], ["customer", "move", "1", "--to", "", "--reason", "x"],
+        ["customer", "move", "1", "--to", "a\u{1}", "--reason", "x", "--bundle-id", "com.example"],
+        ["purchases", "deny", "1", "--reason", "x\u{2066}", "--bundle-id", "com.example"],
         ["purchases", "deny", "1", "--reason", "x"],
     ])
-    func `a correction without a reason, an owner or an app is wrong usage`(arguments: [String]) throws {
+    func `a correction without a reason, an owner or an app in their form is wrong usage`(arguments: [String]) throws {
         let outcome = try Shop().run(arguments)
         #expect(outcome.status == 2, "\(outcome)")
     }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AppStoreModel
+
 /// Who corrected the ledger, and why. Only the app's backend and the operator may correct the ledger.
 ///
 /// Events keep the reason, also after the erasure of the customers concerned. A reason should therefore name no person.
@@ -9,17 +11,13 @@ public struct Correction: Hashable, Sendable, Codable {
     /// The reason, for people.
     public var reason: String
 
-    /// The maximum length of a reason in Unicode scalars: a few sentences. Each event of the correction has the reason.
-    public static let reasonLimit = 500
-
     /// The author of corrections by commands. An API key's id is shorter.
     public static let operatorName = "quittance"
 
-    /// - Returns: `nil` if the reason is blank, or longer than ``reasonLimit``.
+    /// - Returns: `nil` if the reason is blank, longer than 500 Unicode scalars, or has a character that no text may
+    ///   have, such as NUL.
     public init?(by author: String, reason: String) {
-        guard reason.contains(where: { !$0.isWhitespace }), reason.unicodeScalars.count <= Self.reasonLimit else {
-            return nil
-        }
+        guard TextForm.reason.allows(reason) else { return nil }
         by = author
         self.reason = reason
     }

@@ -61,12 +61,6 @@ public struct CustomerAttributes: Hashable, Sendable {
 // MARK: - Limits
 
 extension CustomerAttributes {
-    /// The maximum length of a name in characters, as in the SDKs that use such attributes.
-    public static let nameLength = 40
-
-    /// The maximum length of a value in characters (Unicode scalars), as in the SDKs that use such attributes.
-    public static let valueLength = 500
-
     /// The maximum number of a customer's attributes with names of the app's own, as in the SDKs that use such
     /// attributes.
     public static let ownLimit = 50
@@ -83,17 +77,7 @@ extension CustomerAttributes {
 
     /// Whether a text is allowed as a name.
     static func isName(_ name: String) -> Bool {
-        let letters = isReserved(name) ? name.utf8.dropFirst() : name.utf8[...]
-        return !letters.isEmpty && name.utf8.count <= nameLength && letters.allSatisfy(isNameCharacter)
-    }
-
-    private static func isNameCharacter(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "-"):
-            true
-        default: false
-        }
+        TextForm.attributeName.allows(name) && name != "$" && !name.dropFirst().contains("$")
     }
 }
 
@@ -101,8 +85,8 @@ extension CustomerAttributes {
 public enum AttributeError: Error, Hashable, CustomStringConvertible {
     /// The name has a character that is not allowed, or too many characters.
     case invalidName(String)
-    /// The value of the attribute with this name has too many characters.
-    case longValue(String)
+    /// The value of the attribute with this name has too many characters, or one that is not allowed.
+    case invalidValue(String, fault: String)
     /// The customer would have too many attributes with names of the app's own or, if true, with names that begin with
     /// `$`.
     case tooMany(isReserved: Bool)
@@ -112,11 +96,9 @@ public enum AttributeError: Error, Hashable, CustomStringConvertible {
     public var description: String {
         switch self {
         case .invalidName(let name):
-            "“\(name.prefix(CustomerAttributes.nameLength))” is no name of an attribute: a name has 1 to "
-                + "\(CustomerAttributes.nameLength) characters of A-Z, a-z, 0-9, _ and -, after a $ if the name is "
-                + "reserved."
-        case .longValue(let name):
-            "The value of \(name) is longer than \(CustomerAttributes.valueLength) characters."
+            "“\(name.prefix(TextForm.attributeName.length.upperBound))” is no name of an attribute: "
+                + (TextForm.attributeName.fault(in: name) ?? "It may have a $ only before other characters.")
+        case .invalidValue(let name, let fault): "\(name): \(fault)"
         case .tooMany(isReserved: false):
             "A customer has at most \(CustomerAttributes.ownLimit) attributes of your own: remove some first."
         case .tooMany(isReserved: true):
@@ -139,7 +121,9 @@ extension CustomerAttributes {
         for change in changes {
             guard Self.isName(change.name) else { throw .invalidName(change.name) }
             let text = change.text.flatMap { $0.isEmpty ? nil : $0 }
-            guard text?.unicodeScalars.count ?? 0 <= Self.valueLength else { throw .longValue(change.name) }
+            if let fault = text.flatMap({ TextForm.attributeValue.fault(in: $0) }) {
+                throw .invalidValue(change.name, fault: fault)
+            }
             let time = min(change.updatedAt ?? now, now)
             // A stored time may be ahead of the clock, if the clock was wrong. It then counts as the present time.
             if let known = all[change.name], min(known.updatedAt, now) > time { continue }

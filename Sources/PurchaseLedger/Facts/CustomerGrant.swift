@@ -81,15 +81,6 @@ extension CustomerGrant {
     /// row stays below 100 KB.
     public static let maxEnded = 100
 
-    /// The maximum length of an id in bytes: longer than any usual id, such as a UUID.
-    public static let maxIdBytes = 64
-
-    /// The maximum length of ``why`` in bytes: some sentences. Each read of the customer loads the reasons.
-    public static let maxWhyBytes = 500
-
-    /// The maximum length of an author's name in bytes, as of the name of an API key.
-    public static let maxNameBytes = 100
-
     /// The latest possible end: the end of the year 9999, after which dates have no ISO 8601 form.
     public static let latestEnd = Timestamp(milliseconds: 253_402_300_799_999)
 }

@@ -35,27 +35,15 @@ public struct GrantRequest: Hashable, Sendable {
     /// The fault of the texts in the request, as a sentence; `nil` without a fault. The times are compared with the
     /// present time only when the grant is made.
     public var fault: String? {
-        if let id, !Self.isValidId(id) {
-            return """
-                The id of a grant has 1 to \(CustomerGrant.maxIdBytes) letters (A to Z, a to z), digits, periods, \
-                hyphens and underscores.
-                """
+        if let id {
+            if let fault = TextForm.grantID.fault(in: id) { return "id: \(fault)" }
+            // A path segment of periods would be another path.
+            if id.allSatisfy({ $0 == "." }) { return "id: The id of a grant has not only periods." }
         }
-        guard (1...CustomerGrant.maxWhyBytes).contains(why.utf8.count), !why.allSatisfy(\.isWhitespace) else {
-            return "why is a reason of 1 to \(CustomerGrant.maxWhyBytes) bytes."
-        }
+        if let fault = TextForm.why.fault(in: why) { return "why: \(fault)" }
         if let until, until > CustomerGrant.latestEnd { return "until is at most the end of the year 9999." }
         return author.fault
     }
-
-    private static func isValidId(_ id: String) -> Bool {
-        // A path segment of periods would be another path.
-        (1...CustomerGrant.maxIdBytes).contains(id.utf8.count) && !id.allSatisfy { $0 == "." }
-            && id.utf8.allSatisfy(letters.contains)
-    }
-
-    private static let letters = Set(
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._".utf8)
 
     /// The refusal of the times at `now`; `nil` if they are allowed.
     func refusal(at now: Timestamp) -> GrantRefusal? {
@@ -76,12 +64,7 @@ public struct GrantRequest: Hashable, Sendable {
 extension CustomerGrant.Author {
     /// The fault of the name, as a sentence; `nil` without a fault.
     public var fault: String? {
-        guard let name else { return nil }
-        let isControl = name.unicodeScalars.contains { $0.properties.generalCategory == .control }
-        guard (1...CustomerGrant.maxNameBytes).contains(name.utf8.count), !isControl else {
-            return "The name of an author has 1 to \(CustomerGrant.maxNameBytes) bytes without control characters."
-        }
-        return nil
+        name.flatMap { TextForm.author.fault(in: $0) }.map { "by: \($0)" }
     }
 }
 

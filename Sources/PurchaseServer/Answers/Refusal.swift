@@ -111,15 +111,6 @@ struct Refusal: Error {
     static func invalid(_ message: String) -> Refusal {
         Refusal(.invalidRequest, message)
     }
-
-    /// - Returns: The id.
-    /// - Throws: ``Refusal`` 400 if the text is not allowed as an id of a customer.
-    static func requireCustomerID(_ id: String) throws(Refusal) -> String {
-        guard !id.isEmpty, id.utf8.count <= ServerBounds.customerID else {
-            throw .invalid("A customer's id has 1 to \(ServerBounds.customerID) bytes.")
-        }
-        return id
-    }
 }
 
 extension Refusal {

@@ -62,20 +62,4 @@ public struct AppConfiguration: Sendable {
         catalogue.refusedPurchases.formUnion(refusedPurchases)
         return catalogue
     }
-
-    /// The maximum length of a bundle id in bytes: several times the usual length.
-    private static let maxBundleIdBytes = 255
-
-    /// The rule for bundle ids, as an error text.
-    package static let bundleIdRule = """
-        A bundle id has 1 to \(maxBundleIdBytes) letters (A to Z, a to z), digits, hyphens and periods, such as \
-        com.example.notes.
-        """
-
-    /// Whether a bundle id follows ``bundleIdRule``. With an invalid bundle id, for example with a space at its end,
-    /// the server would refuse all documents of the app.
-    package static func isValidBundleId(_ text: String) -> Bool {
-        (1...maxBundleIdBytes).contains(text.utf8.count)
-            && text.utf8.allSatisfy { $0.isLetterOrDigit || "-.".utf8.contains($0) }
-    }
 }

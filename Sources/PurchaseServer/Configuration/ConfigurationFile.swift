@@ -52,10 +52,7 @@ extension AppConfiguration {
             "appPurchase", "refusedPurchases", "sandboxAccess", "sandboxCustomers", "customerProof", "inAppPurchaseKey",
             "retention",
         ])
-        guard let bundleId = try app.string("bundleId") else { throw app.error("bundleId is missing.") }
-        guard Self.isValidBundleId(bundleId) else {
-            throw app.member("bundleId", .string(bundleId)).error(Self.bundleIdRule)
-        }
+        guard let bundleId = try app.string("bundleId", .bundleID) else { throw app.error("bundleId is missing.") }
         guard !others.contains(where: { $0.identity.bundleId == bundleId }) else {
             throw app.error("bundleId \(bundleId) occurs twice.")
         }
@@ -64,6 +61,7 @@ extension AppConfiguration {
             catalogue.staleLeeway = .seconds(seconds)
         }
         for product in try app.members("products") {
+            _ = try product.required(product.name, .catalogueName)
             catalogue.products[product.name] = try Catalogue.Product(product)
             clientOffers[product.name] = try product.strings("clientOffers", "Expected the name of an offer.")
             consumption[product.name] = try product.object("consumption").map(ConsumptionInformation.init)
@@ -72,7 +70,7 @@ extension AppConfiguration {
         sharedSecret = try app.string("sharedSecret")
         entitlements = try app.strings("entitlements", "Expected the name of an entitlement.")
         sandboxAccess = try SandboxAccess(app)
-        sandboxCustomers = try app.strings("sandboxCustomers", "Expected the id of a customer.")
+        sandboxCustomers = try app.strings("sandboxCustomers", "Expected the id of a customer.", .customerID)
         refusedPurchases = try app.strings("refusedPurchases", "Expected an original transaction id as a string.")
         customerProof = try app.object("customerProof").map(CustomerProof.init)
         inAppPurchaseKey = try app.object("inAppPurchaseKey").map(InAppPurchaseKeyFile.init)
@@ -239,7 +237,8 @@ extension RetentionRules.Addition {
     /// `nil` if the rule has neither a product nor an offer.
     fileprivate init?(_ rule: ConfigurationMember) throws(ConfigurationError) {
         let plan = try rule.string("billingPlanType").map(Open<BillingPlanType>.init(rawValue:))
-        switch (try rule.string("alternateProduct"), try rule.string("promotionalOffer")) {
+        let product = try rule.string("alternateProduct", .catalogueName)
+        switch (product, try rule.string("promotionalOffer", .catalogueName)) {
         case (let product?, nil): self = .alternateProduct(product, billingPlanType: plan)
         case (nil, let offer?) where plan == nil: self = .promotionalOffer(offer)
         case (nil, nil) where plan == nil: return nil

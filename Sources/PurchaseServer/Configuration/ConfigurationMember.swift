@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import PurchaseLedger
 
 /// The configuration file, or a member or array element of the file, with its path. Errors name the path and the line.
 struct ConfigurationMember {
@@ -65,7 +66,7 @@ extension ConfigurationMember {
 
     private func scalar() throws(ConfigurationError) -> String {
         switch value {
-        case .string(let text): return text
+        case .string(let text): return try required(text, .setting)
         case .number(let literal): return literal
         case .bool(let bool): return bool ? "true" : "false"
         case .null: throw error("null is no value: leave the setting out for its default.")
@@ -73,8 +74,15 @@ extension ConfigurationMember {
         }
     }
 
-    func string(_ name: String) throws(ConfigurationError) -> String? {
-        try value[name].read(as: \.text, else: member(name).error("Expected a string."))
+    func string(_ name: String, _ form: TextForm = .setting) throws(ConfigurationError) -> String? {
+        let text = try value[name].read(as: \.text, else: member(name).error("Expected a string."))
+        return try text.map { (text) throws(ConfigurationError) in try member(name).required(text, form) }
+    }
+
+    /// The text, if it has the form.
+    func required(_ text: String, _ form: TextForm) throws(ConfigurationError) -> String {
+        if let fault = form.fault(in: text) { throw error(fault) }
+        return text
     }
 
     func number(_ name: String, in range: ClosedRange<Int64>) throws(ConfigurationError) -> Int64? {
@@ -84,10 +92,13 @@ extension ConfigurationMember {
     }
 
     /// - Parameter message: The error if an element is not a string or is empty.
-    func strings(_ name: String, _ message: String) throws(ConfigurationError) -> Set<String> {
+    func strings(
+        _ name: String, _ message: String, _ form: TextForm = .catalogueName
+    ) throws(ConfigurationError) -> Set<String> {
         var strings: Set<String> = []
         for element in try array(name) {
-            strings.insert(try element.value.text.require(as: \.self, else: element.error(message)))
+            let text = try element.value.text.require(as: \.self, else: element.error(message))
+            strings.insert(try element.required(text, form))
         }
         return strings
     }

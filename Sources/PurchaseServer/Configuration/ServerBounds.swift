@@ -91,9 +91,6 @@ public struct ServerBounds: Sendable {
 
     /// The number of seconds after which a client should retry a request that the overloaded server refused.
     static let retryAfter: Int64 = 5
-
-    /// The maximum length of a customer id in bytes: longer than any usual identifier.
-    package static let customerID = 256
 }
 
 extension ServerBounds {

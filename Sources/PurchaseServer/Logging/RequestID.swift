@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AppStoreModel
 import HTTPTypes
+import PurchaseLedger
 import Synchronization
 
 /// Gives each request an id. With these ids, people find the same request in the client's log and in the server's log.
 final class RequestIDs: Sendable {
-    /// The maximum length of a client's id in bytes: longer than any usual id.
-    static let maxBytes = 128
-
     private let prefix: String
     private let count = Atomic<UInt64>(0)
 
@@ -24,14 +23,8 @@ final class RequestIDs: Sendable {
     /// The client's id: `X-Request-Id`, or the trace id of `traceparent` (W3C Trace Context). Malformed values are
     /// ignored.
     private static func sentID(_ headers: HTTPFields) -> String? {
-        if let id = HTTPField.Name.requestID.flatMap({ headers[$0] }), isWellFormed(id) { return id }
+        if let id = HTTPField.Name.requestID.flatMap({ headers[$0] }), TextForm.requestID.allows(id) { return id }
         return HTTPField.Name.traceparent.flatMap { headers[$0] }.flatMap(trace)
-    }
-
-    /// Whether an id has only letters, digits, hyphens, periods and underscores, as UUIDs and the ids of proxies do.
-    private static func isWellFormed(_ id: String) -> Bool {
-        (1...maxBytes).contains(id.utf8.count)
-            && id.utf8.allSatisfy { $0.isLetterOrDigit || "-._".utf8.contains($0) }
     }
 
     /// The trace id: the 32 digits in `00-<32 digits>-<16 digits>-<2 digits>`, all hexadecimal and lower case; `nil` if

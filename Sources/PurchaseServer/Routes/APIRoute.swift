@@ -72,12 +72,13 @@ extension Authentication {
         unknown subject: String? = nil, errors: Set<ErrorCode> = [],
         handler: @escaping @Sendable (AuthenticatedRequest) async throws -> Answer<Body>?
     ) -> APIRoute {
+        let inPath = parameters.filter { path.contains("{\($0.name)}") }
         let query = parameters.filter { !path.contains("{\($0.name)}") }
         var route = APIRoute(
             method, path, summary, parameters: parameters, body: body, statuses: statuses,
             errors: subject == nil ? errors : errors.union([.notFound])
         ) { request, context in
-            let admitted = try await admit(request, context, needs: role, query, body)
+            let admitted = try await admit(request, context, needs: role, inPath, query: query, body)
             guard let answer = try await handler(admitted) else { throw Refusal.notFound(subject ?? "It") }
             return answer
         }

@@ -44,15 +44,16 @@ struct AppStoreRoutes: Sendable {
                 .post, "/v1/extensions", "extends all active subscriptions of a product", role: .server,
                 parameters: [.environment],
                 body: APIBody(
-                    Self.extensionMembers + ["productId", "storefrontCountryCodes"], upTo: Self.bodyLimit),
+                    Self.extensionMembers + ["productId", "storefrontCountryCodes"], ["productId": .catalogueName],
+                    upTo: Self.bodyLimit),
                 errors: ErrorCode.ofAppStore
             ) { request in try await request.withBody { try await Answer(extendAll($1, $0)) } },
             authentication.route(
                 .get, "/v1/extensions/{productId}/{requestIdentifier}", "says how far such an extension is",
                 role: .server,
                 parameters: [
-                    .init("productId", "the product"), .init("requestIdentifier", "that of the extension"),
-                    .environment,
+                    .init("productId", "the product", .catalogueName),
+                    .init("requestIdentifier", "that of the extension"), .environment,
                 ],
                 unknown: "The extension", errors: ErrorCode.ofAppStore
             ) { try await Answer(extensionStatus($0)) },
@@ -90,7 +91,7 @@ struct AppStoreRoutes: Sendable {
     private func setAppAccountToken(
         _ body: [UInt8], _ request: AuthenticatedRequest
     ) async throws -> AppAccountTokenBody {
-        let asked = try UpdateAppAccountTokenRequest(asked: body)
+        let asked = try UpdateAppAccountTokenRequest(asked: body, request.body)
         let id = try await request.reconciler().setAppAccountToken(
             asked.appAccountToken, of: request.parameter("id"), within: Self.limit)
         return AppAccountTokenBody(originalTransactionId: id, appAccountToken: asked.appAccountToken)
@@ -98,13 +99,14 @@ struct AppStoreRoutes: Sendable {
 
     private func extend(_ body: [UInt8], _ request: AuthenticatedRequest) async throws -> ExtendRenewalDateResponse {
         try await request.reconciler().extend(
-            ExtendRenewalDateRequest(asked: body), of: request.parameter("id"), within: Self.limit)
+            ExtendRenewalDateRequest(asked: body, request.body), of: request.parameter("id"), within: Self.limit)
     }
 
     private func extendAll(
         _ body: [UInt8], _ request: AuthenticatedRequest
     ) async throws -> MassExtendRenewalDateResponse {
-        try await request.reconciler().extendAll(MassExtendRenewalDateRequest(asked: body), within: Self.limit)
+        try await request.reconciler().extendAll(
+            MassExtendRenewalDateRequest(asked: body, request.body), within: Self.limit)
     }
 }
 
@@ -130,14 +132,17 @@ extension MassExtendRenewalDateRequest: AskedBody {}
 extension UpdateAppAccountTokenRequest: AskedBody {}
 
 extension AskedBody {
-    fileprivate init(asked body: [UInt8]) throws(Refusal) {
+    fileprivate init(asked body: [UInt8], _ description: APIBody?) throws(Refusal) {
+        let json: JSONValue
         do {
-            self = try JSONValue(parsing: body).decode(Self.self)
+            json = try JSONValue(parsing: body)
+            self = try json.decode(Self.self)
         } catch let error as DecodingError {
             throw .invalid("The body is not valid: \(error.sentence).")
         } catch {
             throw .invalid("The body is not JSON.")
         }
+        try description?.requireForms(in: json)
         guard let unknown = unknownMembers.members.first else { return }
         throw .invalid("The body has the unknown member “\(unknown.name.prefix(40))”.")
     }

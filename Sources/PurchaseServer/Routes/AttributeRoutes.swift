@@ -51,6 +51,9 @@ extension BodyMembers {
     private static let form =
         "attributes has the form {\"NAME\": {\"value\": TEXT or null, \"updatedAt\": MILLISECONDS}}"
 
+    /// The number of characters of a name in an error.
+    private static let shown = TextForm.attributeName.length.upperBound
+
     /// The attributes to set and to remove.
     fileprivate func attributes() throws(Refusal) -> [CustomerAttributes.Change] {
         guard let members = json["attributes"]?.members else { throw .invalid("\(Self.form).") }
@@ -66,7 +69,7 @@ extension BodyMembers {
         let names = member.value.members.map { $0.map(\.name) } ?? []
         guard let value = member.value["value"], value == .null || value.string != nil,
             Set(names).count == names.count, Set(names).isSubset(of: ["value", "updatedAt"])
-        else { throw .invalid("\(form), and “\(member.name.prefix(CustomerAttributes.nameLength))” does not.") }
+        else { throw .invalid("\(form), and “\(member.name.prefix(shown))” does not.") }
         let time = try member.value["updatedAt"].read(
             as: { $0.integer(in: 0...Int64.max) },
             else: Refusal.invalid("updatedAt is not a number of milliseconds since 1970."))
@@ -78,7 +81,7 @@ extension Refusal {
     fileprivate init(_ error: AttributeError) {
         switch error {
         case .tooMany, .tooLarge: self.init(.tooManyAttributes, error.description)
-        case .invalidName, .longValue: self = .invalid(error.description)
+        case .invalidName, .invalidValue: self = .invalid(error.description)
         }
     }
 }

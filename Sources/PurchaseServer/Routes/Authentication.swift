@@ -25,22 +25,27 @@ struct Authentication: Sendable {
     /// is logged if an answer has such a purchase of the sandbox, which has no true version.
     let sandboxVersions: [String: ThrottledWarning]
 
-    /// Checks the key, the query and the customer token of a request.
+    /// Checks the key, the parameters and the customer token of a request.
+    ///
+    /// - Parameters:
+    ///   - path: The parameters of the path.
+    ///   - parameters: The parameters of the query.
     func admit(
-        _ request: Request, _ context: BasicRequestContext, needs role: APIKey.Role, _ parameters: [APIParameter],
-        _ body: APIBody?
+        _ request: Request, _ context: BasicRequestContext, needs role: APIKey.Role, _ path: [APIParameter],
+        query parameters: [APIParameter], _ body: APIBody?
     ) async throws -> AuthenticatedRequest {
         let now = now()
         let key = try await key(of: request)
         guard let keyRole = key.role.known else { throw Refusal.unknownRole }
         guard keyRole == .server || role == .client else { throw Refusal.notServer }
-        let query = try QueryParameters(request.uri.query, allowed: parameters.map(\.name))
+        let query = try QueryParameters(request.uri.query, allowed: parameters)
         let admitted = AuthenticatedRequest(
             authentication: self, request: request, parameters: context.parameters, query: query, body: body,
             role: keyRole, keyId: key.id,
             environment: try query.environment(spanning: parameters.contains(.environments)),
             bundleId: key.bundleId, now: now)
         // Checked here for all routes, so that no route can omit the check.
+        for parameter in path { try parameter.form.require(admitted.parameter(parameter.name), in: parameter.name) }
         if keyRole == .client { try admitted.requireProof() }
         return admitted
     }
@@ -74,7 +79,7 @@ struct AuthenticatedRequest: Sendable {
     fileprivate let parameters: Parameters
     let query: QueryParameters
     /// The route's description of its body.
-    fileprivate let body: APIBody?
+    let body: APIBody?
     /// The role of the key.
     let role: APIKey.Role
     /// The public part of the key.
@@ -185,9 +190,7 @@ struct AuthenticatedRequest: Sendable {
 
     /// The customer id in the path.
     var customerId: String {
-        get throws {
-            try Refusal.requireCustomerID(parameter("id"))
-        }
+        get throws { try parameter("id") }
     }
 
     /// Checks the customer token of a request with a client key, if the app requires one.

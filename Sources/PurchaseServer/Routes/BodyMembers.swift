@@ -17,6 +17,7 @@ struct BodyMembers {
             throw .invalid(
                 "The body may have \(known.members.sorted().joined(separator: ", ")), each once, and no other members.")
         }
+        try known.requireForms(in: json)
         self.json = json
     }
 

@@ -27,7 +27,9 @@ struct CustomerListRoutes: Sendable {
                 parameters: [
                     .init("after", "the `nextCursor` of the last page of customers; the first customer without it"),
                     .environments,
-                    .init("email", "only customers whose `$email` is exactly this text, at most 100 on a page"),
+                    .init(
+                        "email", "only customers whose `$email` is exactly this text, at most 100 on a page",
+                        .attributeValue),
                 ],
                 errors: [.invalidCursor]
             ) { try await page($0) }

@@ -118,8 +118,8 @@ extension CustomerProof {
     /// The customer in a valid token.
     private func subject(of token: String, for bundleId: String, at now: Timestamp) throws(Refusal) -> String {
         let claims = try claims(of: token)
-        guard let subject = claims["sub"]?.string, (1...ServerBounds.customerID).contains(subject.utf8.count) else {
-            throw .invalidToken("sub is not a customer's id of 1 to \(ServerBounds.customerID) bytes.")
+        guard let subject = claims["sub"]?.string, TextForm.customerID.allows(subject) else {
+            throw .invalidToken("sub is not a customer's id. \(TextForm.customerID.rule)")
         }
         guard let end = claims["exp"]?.numericDate else { throw .invalidToken("exp is not in seconds since 1970.") }
         guard now < end else { throw .invalidToken("It has expired.") }

@@ -11,6 +11,8 @@ struct CustomerRoutes: Sendable {
     /// The maximum length of a body with an alias in bytes: one id, with every character escaped.
     private static let aliasBodyLimit = 4096
 
+    private static let alias = APIBody(["alias"], ["alias": .customerID], upTo: aliasBodyLimit)
+
     var routes: [APIRoute] {
         [
             authentication.route(
@@ -20,7 +22,9 @@ struct CustomerRoutes: Sendable {
             authentication.route(
                 .get, "/v1/customers/{id}/entitlements/{name}", "says whether a customer has an entitlement",
                 role: .client,
-                parameters: [.customer, .init("name", "an entitlement in the configuration"), .environments],
+                parameters: [
+                    .customer, .init("name", "an entitlement in the configuration", .catalogueName), .environments,
+                ],
                 errors: [.unknownEntitlement]
             ) { try await Answer(entitlement($0)) },
             authentication.route(
@@ -34,8 +38,7 @@ struct CustomerRoutes: Sendable {
             },
             authentication.route(
                 .post, "/v1/customers/{id}/aliases", "adds another id of the same customer", role: .server,
-                parameters: [.customer, .environment], body: APIBody(["alias"], upTo: Self.aliasBodyLimit),
-                unknown: Self.unknown
+                parameters: [.customer, .environment], body: Self.alias, unknown: Self.unknown
             ) { request in
                 let (request, isKnown) = try await request.withBody { ($0, try await addAlias($1, $0)) }
                 return isKnown ? try await customer(request) : nil
@@ -125,9 +128,8 @@ struct CustomerRoutes: Sendable {
     /// - Returns: False if the customer is unknown.
     private func addAlias(_ body: [UInt8], _ request: AuthenticatedRequest) async throws -> Bool {
         let id = try request.customerId
-        let alias = JSONValue(readable: body)?["alias"]?.string ?? ""
-        guard !alias.isEmpty, alias.utf8.count <= ServerBounds.customerID else {
-            throw Refusal.invalid("The body is not {\"alias\": …} with 1 to \(ServerBounds.customerID) bytes.")
+        guard let alias = try BodyMembers(parsing: body, known: Self.alias).text("alias") else {
+            throw Refusal.invalid("alias is missing.")
         }
         return try await request.ledger.addAlias(alias, to: id, in: request.scope, at: request.now)
     }

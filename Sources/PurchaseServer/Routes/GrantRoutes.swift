@@ -12,8 +12,10 @@ struct GrantRoutes: Sendable {
     /// The maximum length of a body in bytes: all members at their greatest lengths, with every character escaped.
     private static let bodyLimit = 8192
 
-    private static let grant = APIBody(["id", "entitlement", "from", "until", "why", "by"], upTo: bodyLimit)
-    private static let end = APIBody(["by"], upTo: bodyLimit)
+    private static let grant = APIBody(
+        ["id", "entitlement", "from", "until", "why", "by"],
+        ["id": .grantID, "entitlement": .catalogueName, "why": .why, "by": .author], upTo: bodyLimit)
+    private static let end = APIBody(["by"], ["by": .author], upTo: bodyLimit)
 
     var routes: [APIRoute] {
         let path = "/v1/customers/{id}/grants"
@@ -29,7 +31,7 @@ struct GrantRoutes: Sendable {
             ) { try await Answer(grants($0)) },
             authentication.route(
                 .post, path + "/{grant}/end", "ends a grant", role: .server,
-                parameters: [.customer, .init("grant", "the id of a grant of the customer")], body: Self.end,
+                parameters: [.customer, .init("grant", "the id of a grant of the customer", .grantID)], body: Self.end,
                 unknown: "The grant"
             ) { request in try await request.withBody { try await Answer(end($1, $0)) } },
         ]

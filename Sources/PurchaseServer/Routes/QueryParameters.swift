@@ -9,9 +9,11 @@ struct QueryParameters: Sendable {
 
     /// - Parameters:
     ///   - query: The query as sent, such as `after=x&limit=5`.
-    ///   - allowed: The names that the route accepts.
-    /// - Throws: ``Refusal`` 400 if the query has an unknown name, a duplicate name, or an escape that is not valid.
-    init(_ query: String?, allowed: [String]) throws(Refusal) {
+    ///   - parameters: The parameters that the route accepts.
+    /// - Throws: ``Refusal`` 400 if the query has an unknown name, a duplicate name, an escape that is not valid, or a
+    ///   value in a form that the parameter does not have.
+    init(_ query: String?, allowed parameters: [APIParameter]) throws(Refusal) {
+        let allowed = parameters.map(\.name)
         for part in (query ?? "").split(separator: "&") {
             let end = part.firstIndex(of: "=") ?? part.endIndex
             guard let name = part[..<end].percentDecoded,
@@ -20,9 +22,10 @@ struct QueryParameters: Sendable {
                 throw Self.refusal(
                     String(part[..<end]), "has a % without two hexadecimal digits, or is not UTF-8", allowed)
             }
-            guard allowed.contains(name) else {
+            guard let parameter = parameters.first(where: { $0.name == name }) else {
                 throw Self.refusal(name, "is unknown", allowed)
             }
+            try parameter.form.require(value, in: name)
             guard values.updateValue(value, forKey: name) == nil else {
                 throw Self.refusal(name, "occurs twice", allowed)
             }

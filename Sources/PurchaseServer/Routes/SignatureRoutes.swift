@@ -18,9 +18,10 @@ struct SignatureRoutes: Sendable {
     private static let bodyLimit = 64 << 10
 
     private static let promotionalOffer = APIBody(
-        ["productId", "offerIdentifier", "transactionId", "appAccountToken", "version"], upTo: bodyLimit)
+        ["productId", "offerIdentifier", "transactionId", "appAccountToken", "version"],
+        ["productId": .catalogueName, "offerIdentifier": .catalogueName], upTo: bodyLimit)
     private static let introductoryOffer = APIBody(
-        ["productId", "allowIntroductoryOffer", "transactionId"], upTo: bodyLimit)
+        ["productId", "allowIntroductoryOffer", "transactionId"], ["productId": .catalogueName], upTo: bodyLimit)
 
     var routes: [APIRoute] {
         [

@@ -19,8 +19,8 @@ struct WebhookRoutes: Sendable {
     private static let bodyLimit = 32 << 10
 
     private static let settings = ["url", "kinds", "environment", "ordered", "asymmetric"]
-    private static let new = APIBody(settings + ["from"], upTo: bodyLimit)
-    private static let changes = APIBody(settings, upTo: bodyLimit)
+    private static let new = APIBody(settings + ["from"], ["url": .webhookURL], upTo: bodyLimit)
+    private static let changes = APIBody(settings, ["url": .webhookURL], upTo: bodyLimit)
     private static let replay = APIBody(["after", "since", "setAside"], upTo: bodyLimit)
 
     private static let endpoint = APIParameter("id", "the id of an endpoint")

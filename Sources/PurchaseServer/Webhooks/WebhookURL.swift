@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AppStoreModel
+import PurchaseLedger
+
 /// The checked address of an endpoint, such as `https://example.com/hooks?app=notes`.
 ///
 /// The check is strict, so that the HTTP client cannot read a different host in the same text. A host that a resolver
@@ -16,18 +19,12 @@ package struct WebhookURL: Hashable, Sendable {
     /// The path and the query, such as `/hooks?app=notes`.
     package let target: String
 
-    /// The longest address. Receivers rarely accept longer ones.
-    package static let maxLength = 2048
-
     /// - Parameter networks: The networks that the operator allows. Only with such networks may the scheme be `http`.
     package init(_ text: String, allowing networks: [IPNetwork]) throws(WebhookURLError) {
-        guard text.utf8.count <= Self.maxLength else {
-            throw WebhookURLError("The URL is longer than \(Self.maxLength) characters.")
-        }
-        guard text.utf8.allSatisfy(Self.isAllowed) else {
+        if let fault = TextForm.webhookURL.fault(in: text) {
             throw WebhookURLError(
-                "The URL has a character that is not allowed. Write names with other letters in their ASCII form "
-                    + "(xn--…), and other characters of the path with %.")
+                "\(fault) Write names with other letters in their ASCII form (xn--…), and other characters of the "
+                    + "path with %.")
         }
         guard !text.contains("#") else { throw WebhookURLError("The URL has a fragment (#…). Leave it out.") }
         let scheme = text.prefix { $0 != ":" }.lowercased()
@@ -51,11 +48,6 @@ package struct WebhookURL: Hashable, Sendable {
         let bracketed = host.contains(":") ? "[\(host)]" : host
         self.target = (target.hasPrefix("/") ? "" : "/") + target
         self.text = "\(scheme)://\(bracketed)\(portText.map { ":\($0)" } ?? "")\(self.target)"
-    }
-
-    /// The characters of URLs (RFC 3986 section 2): neither blanks, control characters, nor letters outside ASCII.
-    private static func isAllowed(_ byte: UInt8) -> Bool {
-        (0x21...0x7e).contains(byte) && !#""<>\^`{|}"#.utf8.contains(byte)
     }
 
     private static func hasValidEscapes(_ target: Substring) -> Bool {

@@ -37,9 +37,7 @@ struct SetAttributes: AsyncParsableCommand {
 
     func validate() throws {
         _ = try changes
-        guard !id.isEmpty, id.utf8.count <= ServerBounds.customerID else {
-            throw ValidationError("A customer's id has 1 to \(ServerBounds.customerID) bytes.")
-        }
+        try TextForm.customerID.require(id, in: "<id>")
     }
 
     private var changes: [CustomerAttributes.Change] {

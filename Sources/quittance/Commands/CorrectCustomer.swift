@@ -21,9 +21,7 @@ struct CorrectionOptions: ParsableArguments {
     var environment = Environment.production
 
     func validate() throws {
-        guard Correction(by: Correction.operatorName, reason: reason) != nil else {
-            throw ValidationError("--reason takes 1 to \(Correction.reasonLimit) characters, not only spaces.")
-        }
+        try TextForm.reason.require(reason, in: "--reason")
     }
 
     /// Lets `body` correct the ledger.
@@ -93,10 +91,10 @@ struct MoveCommand: AsyncParsableCommand {
     @OptionGroup var correction: CorrectionOptions
 
     func validate() throws {
-        guard (1...Ledger.maxOwners).contains(to.count), to.allSatisfy(\.isCustomerID) else {
-            throw ValidationError(
-                "--to takes an id of 1 to \(ServerBounds.customerID) bytes, up to \(Ledger.maxOwners) times.")
+        guard (1...Ledger.maxOwners).contains(to.count) else {
+            throw ValidationError("--to takes an id, up to \(Ledger.maxOwners) times.")
         }
+        for id in to { try TextForm.customerID.require(id, in: "--to") }
     }
 
     func run() async throws {
@@ -167,9 +165,4 @@ struct UnmergeCommand: AsyncParsableCommand {
             try Terminal.print(outcome.message.printable)
         }
     }
-}
-
-extension String {
-    /// Whether a server accepts the text as an id of a customer.
-    fileprivate var isCustomerID: Bool { (1...ServerBounds.customerID).contains(utf8.count) }
 }

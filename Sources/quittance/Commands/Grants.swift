@@ -34,9 +34,7 @@ struct Grants: AsyncParsableCommand {
         var bundleId: String?
 
         func validate() throws {
-            guard (1...ServerBounds.customerID).contains(customer.utf8.count) else {
-                throw ValidationError("The id of a customer has 1 to \(ServerBounds.customerID) bytes.")
-            }
+            try TextForm.customerID.require(customer, in: "<customer>")
         }
     }
 

@@ -42,16 +42,8 @@ struct Keys: AsyncParsableCommand {
         @Option(help: "The app of the key. May be omitted if the configuration has a single app.")
         var bundleId: String?
 
-        /// The maximum length of a name in characters, so that a key fits on one line of the list.
-        private static let maxNameLength = 100
-
         func validate() throws {
-            // Names with control characters could make two keys look the same in the list.
-            let isBlank = name.allSatisfy(\.isWhitespace)
-            guard !isBlank, name.count <= Self.maxNameLength, name == name.printable else {
-                throw ValidationError(
-                    "--name takes 1 to \(Self.maxNameLength) characters, not only spaces, and no control characters.")
-            }
+            try TextForm.author.require(name, in: "--name")
             guard APIKey.parts(of: name) == nil else {
                 throw ValidationError("--name takes a name that all may see, not an API key.")
             }
@@ -204,9 +196,7 @@ struct Keys: AsyncParsableCommand {
             guard (1...Self.maxHours).contains(hours) else {
                 throw ValidationError("--expires-in takes 1 to \(Self.maxHours) hours.")
             }
-            guard (1...ServerBounds.customerID).contains(customer.utf8.count) else {
-                throw ValidationError("--customer takes an id of 1 to \(ServerBounds.customerID) bytes.")
-            }
+            try TextForm.customerID.require(customer, in: "--customer")
         }
 
         func run() throws {
@@ -250,9 +240,7 @@ extension ServerConfiguration {
         guard let app = named ?? (known.count == 1 ? known[0] : nil) else {
             throw ValidationError("Which app? Pass --bundle-id, or --config FILE of a configuration with a single app.")
         }
-        guard AppConfiguration.isValidBundleId(app) else {
-            throw ValidationError("--bundle-id “\(app.printable)”: \(AppConfiguration.bundleIdRule)")
-        }
+        try TextForm.bundleID.require(app, in: "--bundle-id")
         guard known.isEmpty || known.contains(app) else {
             throw ValidationError("The configuration has no app \(app); it has \(known.joined(separator: ", ")).")
         }

@@ -85,9 +85,7 @@ struct Serve: AsyncParsableCommand {
             throw ValidationError("--hostname takes \(ServerConfiguration.expectedHostname).")
         }
         guard (0...65535).contains(port ?? 0) else { throw ValidationError("--port takes a number from 0 to 65535.") }
-        if let wrong = bundleIds.first(where: { !AppConfiguration.isValidBundleId($0) }) {
-            throw ValidationError("--bundle-id “\(wrong.printable)”: \(AppConfiguration.bundleIdRule)")
-        }
+        for bundleId in bundleIds { try TextForm.bundleID.require(bundleId, in: "--bundle-id") }
     }
 
     func run() async throws {

@@ -130,9 +130,7 @@ struct Simulate: AsyncParsableCommand {
             guard let url, !SimulatedStore.isNotificationURL(url) else { continue }
             throw ValidationError("--\(name) takes a URL such as http://127.0.0.1:8080/notifications/v2.")
         }
-        guard AppConfiguration.isValidBundleId(bundleId) else {
-            throw ValidationError("--bundle-id “\(bundleId.printable)”: \(AppConfiguration.bundleIdRule)")
-        }
+        try TextForm.bundleID.require(bundleId, in: "--bundle-id")
         guard appAppleId > 0 else { throw ValidationError("--app-apple-id takes a number above 0.") }
         guard !makesNewKeys || out != nil && seed == nil else {
             throw ValidationError("--new-keys is for the folder of --out, without --seed.")

@@ -22,6 +22,15 @@ func asUsage<Value>(_ beginning: String = "", _ body: () throws -> Value) throws
     }
 }
 
+extension TextForm {
+    /// Requires the form of an argument.
+    ///
+    /// - Parameter name: The option, such as `--to`, or the name of the argument.
+    func require(_ text: String, in name: String) throws {
+        if let fault = fault(in: text) { throw ValidationError("\(name): \(fault)") }
+    }
+}
+
 /// Standard output and standard error.
 enum Terminal {
     /// The name by which the shell called the program, for printed commands.
@@ -85,7 +94,7 @@ enum Terminal {
 
     /// Writes a document to standard output, as JSON on one line.
     static func print(json: some Encodable) throws {
-        try print(String(decoding: try JSONWriter.bytes(encoding: json), as: UTF8.self))
+        try print(String(decoding: try JSONWriter.bytes(publishing: json), as: UTF8.self))
     }
 
     private static func write(_ text: [UInt8], to file: Int32) -> Bool {

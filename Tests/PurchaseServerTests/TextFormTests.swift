@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import Foundation
+import HTTPTypes
+import HummingbirdTesting
+import LedgerPostgres
+import LedgerSQLite
+import NIOCore
+import PurchaseLedger
+import TestData
+import TestPostgres
+import TestWorld
+import Testing
+
+@testable import PurchaseServer
+
+/// A text that a stranger might send.
+struct HostileText: Sendable {
+    /// The text as a JSON string.
+    let json: String
+    /// `nil` for half of a surrogate pair, which no path can have.
+    let text: String?
+
+    /// Every form refuses half of a surrogate pair.
+    func isRefused(by form: TextForm) -> Bool { text.map { !form.allows($0) } ?? true }
+
+    private static let values: [UInt32] = [
+        0, 1, 8, 9, 0xa, 0xb, 0xd, 0x1b, 0x1f, 0x7f, 0x80, 0x85, 0x9b, 0x9f, 0x61c, 0x200d, 0x200e, 0x200f, 0x2028,
+        0x2029, 0x202a, 0x202e, 0x2066, 0x2069, 0xfdd0, 0xfdef, 0xfeff, 0xfffd, 0xfffe, 0xffff, 0x1_fffe, 0x10_d800,
+        0x10_ffff,
+    ]
+
+    private static let texts = [
+        "\u{0}", "\r\n", " ", "\u{3000}", "e\u{301}", "é", "\"\\/<>&'--", "%00", "{}",
+        String(repeating: "é", count: 129),
+        String(repeating: "x", count: 501), String(repeating: "x", count: 2049),
+    ]
+
+    private static let surrogates = [#""\ud800x""#, #""x\udfff""#, #""\udc00\ud800""#, #""x\ud83d""#]
+
+    static let all: [HostileText] = {
+        let characters = values.compactMap { Unicode.Scalar($0) }.map { "a\(Character($0))b" }
+        return (characters + texts).map { HostileText(json: JSONValue.string($0).compactText, text: $0) }
+            + surrogates.map { HostileText(json: $0, text: nil) }
+    }()
+}
+
+/// The forms of texts: each operation refuses what its form refuses, and whoever reads what the server publishes can
+/// store it.
+@Suite struct TextFormTests {
+    private typealias World = LedgerRoutesTests.World
+    private typealias Send =
+        @Sendable (HTTPRequest.Method, String, String, APIKey.Role) async throws -> (Int, JSONValue)
+
+    private static func withClient<Value: Sendable>(
+        _ world: World, _ body: @escaping @Sendable (Send) async throws -> Value
+    ) async throws -> Value {
+        try await checkedApplication(of: world.server).test(.router) { client in
+            try await body { method, path, text, role in
+                let response = try await client.execute(
+                    uri: path, method: method, headers: [.authorization: "Bearer \(world.keys[role] ?? "")"],
+                    body: ByteBuffer(string: text))
+                return (response.status.code, try JSONValue(parsing: response.body.readableBytesView))
+            }
+        }
+    }
+
+    /// Every byte as an escape.
+    private static func encoded(_ text: String) -> String {
+        text.utf8.map { "%" + String(UInt16($0) | 0x100, radix: 16).dropFirst() }.joined()
+    }
+
+    private static func isSame(_ left: String, _ right: String) -> Bool { left.utf8.elementsEqual(right.utf8) }
+
+    // MARK: - The table
+
+    private static let page = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent().appending(path: "docs/api.md")
+
+    @Test func `the table of texts in docs/api.md is that of the forms`() async throws {
+        let routes = try await World().server.routes
+        let rows = TextForm.all.map { form in
+            let parameters = routes.flatMap(\.parameters).filter { $0.form == form }.map(\.name)
+            let members = routes.compactMap(\.body).flatMap { body in body.members.filter { body.forms[$0] == form } }
+            let found = form == .other ? [] : Set(parameters + members).sorted().map { "`\($0)`" }
+            let names = found.isEmpty ? "–" : found.joined(separator: ", ")
+            let characters =
+                switch form.characters {
+                case .line: "one line"
+                case .lines: "also tabs and line ends"
+                case .letters(let others): "A to Z, a to z, digits, `\(others)`"
+                }
+            let length = form.characters == .line || form.characters == .lines ? " \(form.unit)" : ""
+            return "| \(form.name) | \(form.size)\(length) | \(characters) | \(names) |"
+        }
+        let table = ["| text | length | characters | parameters and members |", "|---|---|---|---|"] + rows
+        let text = try String(contentsOf: Self.page, encoding: .utf8)
+        #expect(text.contains("\n" + table.joined(separator: "\n") + "\n\n"), "\(table.joined(separator: "\n"))")
+    }
+
+    // MARK: - Refusals
+
+    /// Members that have documents and ids for the App Store, which have forms of their own.
+    private static let documents: Set = ["document", "documents", "correct", "transactionId", "orderId"]
+
+    @Test(.takesLong) func `each parameter and member of each route refuses what its form refuses, by its position`()
+        async throws
+    {
+        let world = try await World()
+        try await Self.withClient(world) { send in
+            for route in world.server.routes where route.role != nil {
+                func example(_ name: String, _ value: String) -> String {
+                    route.path.replacing("{\(name)}", with: value).replacing(/\{[^}]*\}/, with: "1")
+                }
+                for parameter in route.parameters {
+                    for hostile in HostileText.all {
+                        guard let text = hostile.text else { continue }
+                        let value = Self.encoded(text)
+                        let isInPath = route.path.contains("{\(parameter.name)}")
+                        let path = example(parameter.name, value) + (isInPath ? "" : "?\(parameter.name)=\(value)")
+                        let answer = try await send(route.method, path, "", .server)
+                        Self.check(answer, parameter.name, parameter.form.fault(in: text), path)
+                    }
+                }
+                for member in route.body?.members ?? [] where !Self.documents.contains(member) {
+                    let form = route.body?.forms[member] ?? .other
+                    for hostile in HostileText.all {
+                        let body = #"{"\#(member)":\#(hostile.json)}"#
+                        let answer = try await send(route.method, example("", ""), body, .server)
+                        let fault = if let text = hostile.text { form.fault(in: text) } else { "U+D" }
+                        Self.check(answer, member, fault, "\(route.path) \(body)")
+                    }
+                }
+            }
+        }
+    }
+
+    /// Checks that a text was refused for its fault, or not for its characters. Without an In-App Purchase key, some
+    /// routes refuse all requests.
+    ///
+    /// - Parameter fault: The beginning of the fault; `nil` without a fault.
+    private static func check(_ answer: (Int, JSONValue), _ name: String, _ fault: String?, _ request: String) {
+        let message = answer.1["error"]?["message"]?.string ?? ""
+        guard answer.1["error"]?["code"]?.string != "noSigningKey" else { return }
+        guard let fault else {
+            #expect(answer.0 < 500 && !message.contains(" is not allowed. "), "\(request): \(message)")
+            return
+        }
+        #expect(answer.0 == 400 && message.hasPrefix("\(name): \(fault)"), "\(request): \(message)")
+    }
+
+    @Test func `a refusal names the character and its position`() async throws {
+        let world = try await World()
+        for (body, expected) in [
+            (#"{"entitlement":"gold","why":"a\u0000"}"#, "why: U+0000 at position 2 is not allowed. The reason"),
+            (#"{"entitlement":"gold","why":"😀\ud800x"}"#, "why: U+D800 at position 2 is not allowed. "),
+            (#"{"entitlement":"gold","why":"\ufdd0"}"#, "why: U+FDD0 at position 1 is not allowed. "),
+            (#"{"entitlement":"gold","why":"w","by":"a\nb"}"#, "by: U+000A at position 2 is not allowed. The name"),
+            (#"{"entitlement":"gold","why":"w","by":"\u202ex"}"#, "by: U+202E at position 1 is not allowed. "),
+            (#"{"entitlement":"gold","why":"\n"}"#, "why: The text is blank. "),
+        ] {
+            let (status, answer) = try await world.send(.post, "/v1/customers/anna/grants", body)
+            let message = answer["error"]?["message"]?.string ?? ""
+            #expect(status == .badRequest && message.hasPrefix(expected), "\(message)")
+        }
+        let (_, answer) = try await world.send(.get, "/v1/customers/a%00", key: .client)
+        #expect(answer["error"]?["message"]?.string?.hasPrefix("id: U+0000 at position 2 is not allowed. ") == true)
+    }
+
+    // MARK: - What is stored
+
+    /// An operation that stores a text.
+    private struct Writing {
+        let name: String
+        let form: TextForm
+        let method: HTTPRequest.Method
+        var role = APIKey.Role.server
+        /// Makes the path from the encoded text.
+        let path: @Sendable (String) -> String
+        /// Makes the body from the text as JSON, and from the number of the request.
+        let body: @Sendable (String, Int) throws -> String
+    }
+
+    private static func writings(_ world: World) -> [Writing] {
+        let grant = #""entitlement":"gold""#
+        return [
+            Writing(
+                name: "the customer of a submission", form: .customerID, method: .post, role: .client,
+                path: { "/v1/customers/\($0)/purchases" },
+                body: { _, number in
+                    // A free app: whoever has it can send a genuine document.
+                    #"{"document":"\#(try world.store.sign(TestStore.appTransaction("9\(number)")))"}"#
+                }),
+            Writing(
+                name: "the customer of a grant", form: .customerID, method: .post,
+                path: { "/v1/customers/\($0)/grants" }, body: { _, _ in #"{\#(grant),"why":"w"}"# }),
+            Writing(
+                name: "the customer of an attribute", form: .customerID, method: .patch,
+                path: { "/v1/customers/\($0)/attributes" }, body: { _, _ in #"{"attributes":{"a":{"value":"x"}}}"# }),
+            Writing(
+                name: "the customer of a consent", form: .customerID, method: .put,
+                path: { "/v1/customers/\($0)/consent" }, body: { _, _ in #"{"customerConsented":true}"# }),
+            Writing(
+                name: "an owner", form: .customerID, method: .post, path: { _ in "/v1/transactions/1/move" },
+                body: { text, _ in #"{"customers":["anna",\#(text)],"reason":"r"}"# }),
+            Writing(
+                name: "the reason of a move", form: .reason, method: .post, path: { _ in "/v1/transactions/1/move" },
+                body: { text, number in #"{"customers":["n\#(number)"],"reason":\#(text)}"# }),
+            Writing(
+                name: "the id of a grant", form: .grantID, method: .post, path: { _ in "/v1/customers/ids/grants" },
+                body: { text, _ in #"{\#(grant),"why":"w","id":\#(text)}"# }),
+            Writing(
+                name: "the reason for a grant", form: .why, method: .post, path: { _ in "/v1/customers/whys/grants" },
+                body: { text, _ in #"{\#(grant),"why":\#(text)}"# }),
+            Writing(
+                name: "the author of a grant", form: .author, method: .post, path: { _ in "/v1/customers/bys/grants" },
+                body: { text, _ in #"{\#(grant),"why":"w","by":\#(text)}"# }),
+            Writing(
+                name: "the name of an attribute", form: .attributeName, method: .patch,
+                path: { _ in "/v1/customers/anna/attributes" },
+                body: { text, _ in #"{"attributes":{\#(text):{"value":"x"}}}"# }),
+            Writing(
+                name: "the value of an attribute", form: .attributeValue, method: .patch,
+                path: { _ in "/v1/customers/anna/attributes" },
+                body: { text, _ in #"{"attributes":{"a":{"value":\#(text)}}}"# }),
+            // It merges the customers that the others have made, so it comes last.
+            Writing(
+                name: "an alias", form: .customerID, method: .post, path: { _ in "/v1/customers/anna/aliases" },
+                body: { text, _ in #"{"alias":\#(text)}"# }),
+        ]
+    }
+
+    /// All pages of the events and of the customers.
+    private static func pages(_ send: Send) async throws -> [JSONValue] {
+        var pages = [try await send(.get, "/v1/customers", "", .server).1]
+        var after = ""
+        repeat {
+            let page = try await send(.get, "/v1/events?limit=20\(after)", "", .server).1
+            pages.append(page)
+            after = "&after=\(page["nextCursor"]?.string ?? "")"
+        } while pages.last?["items"]?.array?.isEmpty == false
+        return pages
+    }
+
+    /// The strings in a document, also the names of its members.
+    private static func strings(in json: JSONValue) -> [String] {
+        switch json {
+        case .string(let text): [text]
+        case .array(let elements): elements.flatMap(strings)
+        case .object(let members): members.flatMap { [$0.name] + strings(in: $0.value) }
+        default: []
+        }
+    }
+
+    /// Sends every text to every operation that stores texts.
+    ///
+    /// - Returns: All answers, and all pages that a follower reads.
+    private func sent(to storage: any LedgerStorage) async throws -> [JSONValue] {
+        let world = try await World(storage: storage)
+        return try await Self.withClient(world) { send in
+            var answers: [JSONValue] = []
+            let document = try world.transaction()
+            let first = try await send(
+                .post, "/v1/customers/anna/purchases", #"{"document":"\#(document)"}"#, .server)
+            #expect(first.0 == 200)
+            var accepted: [(name: String, text: String)] = []
+            for writing in Self.writings(world) {
+                for (number, hostile) in HostileText.all.enumerated() {
+                    let path = writing.path(Self.encoded(hostile.text ?? "x"))
+                    let isInPath = path != writing.path("")
+                    guard hostile.text != nil || !isInPath else { continue }
+                    let answer = try await send(
+                        writing.method, path, writing.body(hostile.json, number), writing.role)
+                    let isRefused = hostile.isRefused(by: writing.form)
+                    #expect((answer.0 == 400) == isRefused, "\(writing.name): \(hostile.json), \(answer)")
+                    #expect(isRefused || answer.0 < 300, "\(writing.name): \(hostile.json), \(answer)")
+                    answers.append(answer.1)
+                    if !isRefused, let text = hostile.text { accepted.append((writing.name, text)) }
+                }
+            }
+            #expect(accepted.count > 50)
+            answers += try await Self.pages(send)
+            let known = Set(answers.flatMap(Self.strings).map { Array($0.utf8) })
+            for (name, text) in accepted { #expect(known.contains(Array(text.utf8)), "\(name): \(text)") }
+            return answers
+        }
+    }
+
+    @Test func `a text is refused by its form or read back equal, in SQLite`() async throws {
+        let folder = try TemporaryFolder()
+        let storage = try SQLiteLedgerStorage(path: folder.path("ledger.sqlite"))
+        _ = try await sent(to: storage)
+        try storage.close()
+    }
+
+    @Test(.enabled(if: TestPostgres.isThere, "\(TestPostgres.whyNot)"))
+    func `a text is refused by its form or read back equal, in PostgreSQL, whose jsonb takes all that was answered`()
+        async throws
+    {
+        let database = try TestPostgres.database()
+        let storage = try await Self.storage(database)
+        let answers = try await sent(to: storage)
+        try Self.store(answers, in: database)
+    }
+
+    private static func storage(_ database: TestDatabase) async throws -> PostgresLedgerStorage {
+        var settings = PostgresSettings(database.server.address(database.name))
+        // On a busy machine a request may take longer than usual.
+        settings.requestLimit = .seconds(600)
+        return try await PostgresLedgerStorage(
+            settings, clock: ContinuousClock(), random: SystemRandomNumberGenerator())
+    }
+
+    /// Stores JSON as a follower does that keeps what it reads.
+    private static func store(_ values: [JSONValue], in database: TestDatabase) throws {
+        try database.psql("CREATE TABLE follower (body jsonb NOT NULL)")
+        var rest = values.map { "($body$\($0.compactText)$body$)" }
+        while let first = rest.popLast() {
+            var rows = [first]
+            // A command has a limited length.
+            while rows.reduce(0, { $0 + $1.utf8.count }) < 40_000, let row = rest.popLast() { rows.append(row) }
+            try database.psql("INSERT INTO follower VALUES \(rows.joined(separator: ","))")
+        }
+        #expect(try database.psql("SELECT count(*) FROM follower") == "\(values.count)")
+    }
+
+    // MARK: - What Apple signed
+
+    private static let signed = [
+        (#"a\u0000b"#, "a\u{fffd}b"), (#"\ud800x"#, "\u{fffd}x"), (#"x\udc00\ud800"#, "x\u{fffd}\u{fffd}"),
+        (#"a\u202eb\u0085"#, "a\u{fffd}b\u{fffd}"), (#"\ufdd0\ufdd0"#, "\u{fffd}\u{fffd}"), (#"\uffff"#, "\u{fffd}"),
+        (#"a\tb\nc"#, "a\tb\nc"), (#"e\u0301😀\u200d"#, "e\u{301}😀\u{200d}"),
+    ]
+
+    /// Submits purchases of products with such ids, and sends notifications about accounts with such ids.
+    ///
+    /// - Returns: All pages that a follower reads, and the bodies of all webhooks.
+    private func published(from storage: any LedgerStorage) async throws -> [JSONValue] {
+        let world = try await World(storage: storage)
+        let pages = try await Self.withClient(world) { send in
+            for (number, (text, expected)) in Self.signed.enumerated() {
+                let id = "\(100 + number)"
+                let payload = try JSONValue(encoding: TestStore.transaction(id)).compactText
+                let document = try world.store.sign(
+                    payload.replacing(#""productId":"month""#, with: #""productId":"\#(text)""#))
+                let answer = try await send(
+                    .post, "/v1/customers/anna/purchases", #"{"document":"\#(document)"}"#, .client)
+                #expect(answer.0 == 200, "\(answer.1.compactText)")
+                let (_, purchase) = try await send(.get, "/v1/transactions/\(id)", "", .server)
+                #expect(Self.isSame(purchase["productId"]?.string ?? "", expected), "\(text): \(purchase)")
+                // The document itself is as Apple signed it.
+                let (_, evidence) = try await send(
+                    .get, "/v1/evidence/\(purchase["evidence"]?["id"]?.string ?? "")", "", .server)
+                #expect(evidence["document"]?.string == document)
+                let other = try JSONValue(
+                    encoding: TestStore.transaction("\(200 + number)") { $0.appAccountToken = "account" }
+                ).compactText.replacing(#""account""#, with: #""\#(text)""#)
+                let body = try world.notification("SUBSCRIBED", transaction: world.store.sign(other))
+                #expect(try await send(.post, "/notifications/v2", body, .server).0 == 200)
+            }
+            return try await Self.pages(send)
+        }
+        let events = pages.dropFirst().flatMap { $0["items"]?.array ?? [] }
+        for (text, expected) in Self.signed {
+            for name in ["productId", "customer"] {
+                #expect(events.contains { Self.isSame($0[name]?.string ?? "", expected) }, "\(name) \(text)")
+            }
+        }
+        let page = try await world.ledger.events(of: "com.example", after: nil, limit: 500)
+        let bodies = try page.events.map { try JSONValue(parsing: WebhookPage.body(of: $0, in: page).get()) }
+        #expect(bodies == events)
+        return pages + bodies
+    }
+
+    @Test func `a character that no text may have is published as U+FFFD if Apple signed it`() async throws {
+        _ = try await published(from: MemoryLedgerStorage())
+    }
+
+    @Test(.enabled(if: TestPostgres.isThere, "\(TestPostgres.whyNot)"))
+    func `a follower and a receiver that store all bodies in jsonb take what Apple signed`() async throws {
+        let database = try TestPostgres.database()
+        try Self.store(await published(from: Self.storage(database)), in: database)
+    }
+
+    // MARK: - The configuration
+
+    @Test(arguments: [
+        (#""bundleId":"com.example\u0000""#, "apps[0].bundleId: U+0000 at position 12 is not allowed. "),
+        (#""bundleId":"x","products":{"a\ud800":{}}"#, ": U+D800 at position 2 is not allowed. "),
+        (#""bundleId":"x","products":{"p":{"entitlements":["a","b\u202e"]}}"#, "entitlements[1]: U+202E at position 2"),
+        (#""bundleId":"x","entitlements":["a\nb"]"#, "apps[0].entitlements[0]: U+000A at position 2 is not allowed. "),
+        (#""bundleId":"x","sandboxAccess":"listed","sandboxCustomers":["\u0007"]"#, "sandboxCustomers[0]: U+0007"),
+        (#""bundleId":"x","sharedSecret":"hunter\u00002""#, "apps[0].sharedSecret: U+0000 at position 7"),
+    ])
+    func `the configuration refuses a text by its form`(app: String, message: String) throws {
+        let text = #"{"apps":[{\#(app)}]}"#
+        let error = #expect(throws: ConfigurationError.self) {
+            try ConfigurationFile(parsing: Array(text.utf8), settings: [])
+        }
+        #expect(error?.message.contains(message) == true, "\(error?.message ?? "")")
+        #expect(error?.message.contains("hunter") == false)
+    }
+}
