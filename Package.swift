@@ -130,7 +130,7 @@ let package = Package(
             ] + network),
         .target(
             name: "SimulatorServer",
-            dependencies: ["AppStoreModel", "AppStoreSimulator", "OutgoingHTTP", crypto] + network),
+            dependencies: ["AppStoreModel", "AppStoreSimulator", "OutgoingHTTP", crypto, nioHTTPTypes] + network),
         .target(name: "CBuildCommit"),
         .executableTarget(
             name: "quittance",

@@ -11,6 +11,9 @@ package enum SimulatorBounds {
     /// members.
     static let controlBody = 64 << 10
 
+    /// The bytes that are discarded after the last request of a connection: the length of a command.
+    static let discarded = controlBody
+
     /// The most connections to each port. A load test has some hundreds.
     static let connections = 1000
 

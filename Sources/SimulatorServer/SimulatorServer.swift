@@ -75,7 +75,9 @@ public struct SimulatorServer: Sendable {
         quiet.logLevel = max(logger.logLevel, .notice)
         let application = Application(
             responder: responder(listener),
-            server: .http1(configuration: .init(idleTimeout: SimulatorBounds.idleTimeout)),
+            server: .http1(
+                configuration: .init(
+                    additionalChannelHandlers: [UpgradeRefusal()], idleTimeout: SimulatorBounds.idleTimeout)),
             configuration: .init(
                 address: .hostname(hostname, port: port), serverName: nil,
                 availableConnectionsDelegate: .maximum(SimulatorBounds.connections, logger: logger)),

@@ -111,6 +111,21 @@ import Testing
     }
 
     @Test(arguments: [
+        "GET /health/live HTTP/1.1\r\nHost: x\r\nUpgrade: h2c\r\n\r\n", "CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n",
+        "GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+    ])
+    func `the server takes few bytes after the last request of a connection`(request: String) async throws {
+        try await withServer(ServerBounds()) { running in
+            let client = try await RawClient(port: running.port)
+            await client.send(request)
+            let (part, limit) = (String(repeating: "x", count: 64 << 10), 512)
+            var parts = 0
+            while parts < limit, await client.send(part) { parts += 1 }
+            #expect(parts < limit)
+        }
+    }
+
+    @Test(arguments: [
         ("", 200), ("x", 200), ("x:", 200), ("x:80", 200), ("x:65535", 200), ("127.0.0.1:8080", 200), ("[::1]", 200),
         ("[::1]:80", 200), ("[2001:db8::192.0.2.1]:", 200), ("a_b.example", 200), ("%C3%A4.example", 200),
         ("a:xx", 400), ("a:65536", 400), ("a:99999", 400), ("a:+1", 400), ("a:-1", 400), ("a:80:80", 400), (":80", 400),

@@ -8,6 +8,7 @@ import Foundation
 import Logging
 import NIOCore
 import NIOHTTP1
+import NIOPosix
 import ReceiptCoding
 import SimulatorServer
 import Testing
@@ -38,6 +39,20 @@ import Testing
                     token.utf8, as: JWSTransactionDecodedPayload.self, at: RunningSimulator.start)
                 #expect(transaction.payload.transactionId == id)
             }
+        }
+    }
+
+    @Test(arguments: ["GET / HTTP/1.1\r\nHost: x\r\nUpgrade: h2c\r\n\r\n", "CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n"])
+    func `a simulator takes few bytes after a request to speak another protocol`(request: String) async throws {
+        try await RunningSimulator.run { simulator in
+            let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+                .connect(host: "127.0.0.1", port: simulator.ports[.control] ?? 0).get()
+            try await channel.writeAndFlush(ByteBuffer(string: request))
+            let (part, limit) = (ByteBuffer(repeating: 0, count: 64 << 10), 512)
+            var parts = 0
+            while parts < limit, (try? await channel.writeAndFlush(part)) != nil { parts += 1 }
+            #expect(parts < limit)
+            try? await channel.close()
         }
     }
 

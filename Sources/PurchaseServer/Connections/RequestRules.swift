@@ -16,6 +16,8 @@ final class RequestRules: ChannelInboundHandler {
     private let line: RequestLine
     private var isReadingBody = false
     private var hasFailed = false
+    /// Whether the connection ends after this request.
+    private var isLast = false
     /// The number of bytes of the body so far, without the framing of its chunks.
     private var bodyBytes = 0
 
@@ -55,6 +57,8 @@ final class RequestRules: ChannelInboundHandler {
             // The route that reads the body throws this error.
             context.fireErrorCaught(HTTPError(.contentTooLarge))
         }
+        // After a request to upgrade, the parser keeps all bytes instead of reading them.
+        if isLast, !isReadingBody, line.bytes > ServerBounds.discardedBody { return context.close(promise: nil) }
         context.fireChannelReadComplete()
     }
 
@@ -83,9 +87,11 @@ final class RequestRules: ChannelInboundHandler {
         }
         // The server ignores a request to upgrade (RFC 9110 section 7.8). The connection must end after such a request,
         // because the parser reads no further request.
-        if !head.isKeepAlive || head.version != .http1_1 || head.headers.contains(name: "upgrade") {
+        if head.version != .http1_1 || head.headers.contains(name: "upgrade") {
             head.headers.replaceOrAdd(name: "Connection", value: "close")
         }
+        isLast = !head.isKeepAlive
+        if isLast { head.headers.replaceOrAdd(name: "Connection", value: "close") }
         // RFC 9110 section 10.1.1: an expectation in HTTP/1.0 is ignored.
         if head.version != .http1_1 { head.headers.remove(name: "expect") }
         return head
