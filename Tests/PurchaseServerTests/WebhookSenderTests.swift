@@ -2,6 +2,8 @@
 
 import AppStoreModel
 import Foundation
+import NIOCore
+import NIOPosix
 import PurchaseServer
 import Synchronization
 import TestProcess
@@ -73,6 +75,22 @@ import Testing
         for _ in 0..<100 { #expect(await sender.send(Self.message, to: url, of: "e").failure == nil) }
         #expect(receiver.requests.count >= 100)
         sender.shutdown()
+    }
+
+    @Test(.timeLimit(.minutes(60)))
+    func `a receiver that resets each connection keeps no request waiting`() async throws {
+        let receiver = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .childChannelInitializer { channel in
+                (channel as? any SocketOptionProvider)?.setSoLinger(linger(l_onoff: 1, l_linger: 0))
+                    .flatMap { channel.close() } ?? channel.close()
+            }
+            .bind(host: "127.0.0.1", port: 0).get()
+        let sender = Self.sender(limit: .seconds(3 * 3600))
+        let url = try Self.url("http://127.0.0.1:\(receiver.localAddress?.port ?? 0)/")
+        // In some of these, the reset arrives in the moment of connecting.
+        for _ in 0..<300 { #expect(await sender.send(Self.message, to: url, of: "e").failure != nil) }
+        sender.shutdown()
+        try await receiver.close()
     }
 
     @Test func `all endpoints together have a limited number of connections`() async throws {

@@ -49,6 +49,9 @@ final class WebhookConnection: ChannelInboundHandler {
         try pipeline.addHandler(WebhookConnection(writer, answerLimit, events))
     }
 
+    /// Whether requests can be sent.
+    var isOpen: Bool { context != nil }
+
     /// Sends the request of an exchange.
     func begin(_ exchange: WebhookExchange) {
         guard let context else { return exchange.end(.closed) }
@@ -78,8 +81,9 @@ final class WebhookConnection: ChannelInboundHandler {
 
     func handlerAdded(context: ChannelHandlerContext) { self.context = context }
 
-    /// Releases the channel, which has this handler. A channel that was never connected is not closed otherwise.
-    func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
+    /// Ends the exchange of a connection that was reset before it became active, and releases the channel, which has
+    /// this handler.
+    func handlerRemoved(context: ChannelHandlerContext) { close(.closed) }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         // A receiver that sends more than its answer is not asked again over this connection.

@@ -118,6 +118,8 @@ extension WebhookConnections {
     }
 
     private func take(_ connection: WebhookConnection, for exchange: WebhookExchange) {
+        // The receiver may have reset the connection in the moment of connecting.
+        guard connection.isOpen else { return exchange.end(.closed) }
         pool.value.open[ObjectIdentifier(connection)] = connection
         guard !pool.value.isShutDown else {
             exchange.end(.cancelled)
