@@ -79,10 +79,16 @@ import Testing
 
     /// A page of each list, and a second one that is refused as if Apple had never known the list.
     private static let lists: [(body: String, read: @Sendable (AppStoreClient) async throws -> Int)] = [
-        (#""revision":"a""#, { try await count($0.pages(.transactionHistory("1"), in: .production)) }),
-        (#""revision":"a""#, { try await count($0.pages(.refundHistory("1"), in: .production)) }),
         (
-            #""paginationToken":"a""#,
+            #""signedTransactions":["x"],"revision":"a""#,
+            { try await count($0.pages(.transactionHistory("1"), in: .production)) }
+        ),
+        (
+            #""signedTransactions":["x"],"revision":"a""#,
+            { try await count($0.pages(.refundHistory("1"), in: .production)) }
+        ),
+        (
+            #""notificationHistory":[],"paginationToken":"a""#,
             { client in
                 let request = NotificationHistoryRequest(startDate: ClientClock.start, endDate: ClientClock.start)
                 return try await count(client.pages(.notificationHistory(request), in: .production))
@@ -105,10 +111,10 @@ import Testing
     func `a refusal after the first page is asked again, and if it lasts it is a contradiction`(
         code: APIErrorCode
     ) async throws {
-        for (token, read) in Self.lists {
+        for (body, read) in Self.lists {
             let (more, last) = (
-                ScriptedTransport.Step.answer(200, #"{\#(token),"hasMore":true,"signedTransactions":["x"]}"#),
-                ScriptedTransport.Step.answer(200, #"{\#(token),"hasMore":false,"signedTransactions":["x"]}"#)
+                ScriptedTransport.Step.answer(200, #"{\#(body),"hasMore":true}"#),
+                ScriptedTransport.Step.answer(200, #"{\#(body),"hasMore":false}"#)
             )
             let passing = try ClientFixture(production: [more, .code(code), last])
             #expect(try await read(passing.client) == 2)

@@ -45,8 +45,9 @@ import Testing
         #expect(page.next != start.next && followers.count == 0)
     }
 
-    @Test func `the wait of a revoked key ends as a request with the key does, although its app has no event`(
-    ) async throws {
+    @Test func `the wait of a revoked key ends as a request with the key does, although its app has no event`()
+        async throws
+    {
         var world = try await World()
         // The lifetime of a key in memory is measured by the time of the machine.
         world.server.wall = { Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1000)) }

@@ -84,7 +84,8 @@ public struct Chain: Hashable, Sendable {
     private static func merge(
         _ statement: consuming TransactionStatement, into facts: inout [String: TransactionFact], of key: ChainKey
     ) {
-        let (id, name) = (statement.transactionId, statement.namedChain)
+        let id = statement.transactionId
+        let name = statement.namedChain
         statement.otherChain = name == key.name ? nil : name
         statement.chainName = key.name
         guard facts[id] == nil else {

@@ -67,7 +67,7 @@ struct Authentication: Sendable {
     fileprivate func requireKey(of request: Request, _ clock: any Clock<Duration>) async throws {
         let age = APIKeyCache.lifetime / 2
         while await clock.pause(for: age) {
-            do { _ = try await key(of: request, within: age) } catch where Task.isCancelled { return }
+            do { _ = try await key(of: request, within: age) } catch  where Task.isCancelled { return }
         }
     }
 }

@@ -100,7 +100,8 @@ struct FindCustomers: AsyncParsableCommand {
         let composition = try options.composition()
         let app = try composition.configuration.bundleId(bundleId)
         try await composition.onLedger(.reading) { storage in
-            var (isFound, cursor) = (false, ScanCursor?.none)
+            var isFound = false
+            var cursor: ScanCursor?
             repeat {
                 let page = try await Ledger(storage: storage).customers(
                     withEmail: email, of: app, after: cursor, limit: Self.limit)
