@@ -33,6 +33,16 @@ import Testing
             case .twice: Self.length.answer(status) + Self.length.answer(status)
             }
         }
+
+        /// The bytes of an answer that suffice: without a length, a body ends with the connection.
+        func end(_ status: String) -> Int {
+            switch self {
+            case .nothing: answer(status).utf8.count
+            case .close: answer(status).utf8.count - 5
+            case .twice: Self.length.answer(status).utf8.count
+            default: answer(status).utf8.count
+            }
+        }
     }
 
     /// One of our clients, and how it asks a port. It returns `nil` unless it read an answer.
@@ -69,7 +79,24 @@ import Testing
         Asker(testDescription: "notifications of a simulator") { port in
             await NotificationDeliverer.post([], to: "http://127.0.0.1:\(port)") == .success ? 200 : nil
         },
+        Asker(testDescription: "webhooks") { port in await deliver(to: "http://127.0.0.1:\(port)/").status },
     ]
+
+    private static let sender = WebhookSender(
+        networks: ["127.0.0.1"].compactMap { IPNetwork($0) }, clock: ContinuousClock(), limit: hour)
+
+    /// Sends a webhook.
+    private static func deliver(to url: String) async -> (status: Int?, failure: String?) {
+        let message = WebhookMessage(
+            id: "1", body: [], timestamp: Timestamp(milliseconds: 0), signatures: ["v1,YQ=="])
+        do {
+            let url = try WebhookURL(url, allowing: ["127.0.0.1"].compactMap { IPNetwork($0) })
+            let outcome = await sender.send(message, to: url, of: url.text)
+            return (outcome.failure == nil ? outcome.status : nil, outcome.failure.map { "\($0)" })
+        } catch {
+            return (nil, "\(error)")
+        }
+    }
 
     @Test func `only statuses from 200 to 599 are answers, however their bodies end`() async throws {
         try await drive([0, 1, 99, 100, 101, 103, 199, 200, 204, 299, 301, 304, 404, 599, 600, 999])
@@ -116,18 +143,63 @@ import Testing
         }
     }
 
-    @Test(arguments: [Framing.length, .chunks])
-    func `an answer that is cut at any byte is no answer`(framing: Framing) async throws {
+    @Test(arguments: Framing.allCases)
+    func `an answer that is cut before its end is no answer`(framing: Framing) async throws {
         let current = Mutex("")
         let whole = framing.answer("200")
         try await RawServer.run(.closesAfterCurrent { current.withLock { $0 } }) { port in
-            for count in 0..<whole.utf8.count {
+            for count in 0..<framing.end("200") {
                 current.withLock { $0 = String(decoding: whole.utf8.prefix(count), as: UTF8.self) }
                 await #expect(throws: (any Error).self, "\(count) bytes") { try await Self.ask(port) }
             }
-            current.withLock { $0 = whole }
-            let last = try await Self.ask(port)
-            #expect(String(buffer: last.body) == "hello")
+            for count in framing.end("200")...whole.utf8.count {
+                current.withLock { $0 = String(decoding: whole.utf8.prefix(count), as: UTF8.self) }
+                let last = try await Self.ask(port)
+                #expect("hello".hasPrefix(String(buffer: last.body)))
+            }
+        }
+    }
+
+    /// What comes instead of TLS's answer to a client's first message (RFC 8446 sections 4 to 6).
+    static let faultsOfTLS: [(name: String, answer: String)] = [
+        ("nothing", ""), ("HTTP in clear", Framing.length.answer("200")), ("zeros", String(repeating: "\0", count: 99)),
+        ("a refusal", "\u{15}\u{3}\u{1}\0\u{2}\u{2}\u{28}"), ("an unknown name", "\u{15}\u{3}\u{3}\0\u{2}\u{1}\u{70}"),
+        ("its end", "\u{15}\u{3}\u{3}\0\u{2}\u{1}\0"), ("half an alert", "\u{15}\u{3}\u{3}\0\u{2}\u{2}"),
+        ("an alert without content", "\u{15}\u{3}\u{3}\0\0"),
+        ("a record that is too long", "\u{16}\u{3}\u{3}\u{7f}\u{7f}" + String(repeating: "a", count: 40_000)),
+        ("records without content", String(repeating: "\u{16}\u{3}\u{3}\0\0", count: 20_000)),
+        ("a message that stops", "\u{16}\u{3}\u{3}\0\u{50}\u{2}\0\0\u{4c}\u{3}\u{3}"),
+        ("a message of three zeros' length", "\u{16}\u{3}\u{3}\0\u{4}\u{2}\0\0\0"),
+        (
+            "a message of 8 MB",
+            "\u{16}\u{3}\u{3}\0\u{4}\u{2}\u{7f}\u{7f}\u{7f}" + String(repeating: "a", count: 9 << 20)
+        ),
+        ("an older version", serverHello("\u{3}\u{1}", "\0\u{2f}")),
+        ("a version of the future", serverHello("\u{3}\u{9}", "\0\u{2f}")),
+        ("an unknown cipher", serverHello("\u{3}\u{3}", "\0\0")),
+        ("changes of the cipher", String(repeating: "\u{14}\u{3}\u{3}\0\u{1}\u{1}", count: 20_000)),
+        ("content before the handshake", "\u{17}\u{3}\u{3}\0\u{5}hello"),
+        ("a heartbeat", "\u{18}\u{3}\u{3}\0\u{3}\u{1}\u{40}\0"),
+        ("a client's message", "\u{16}\u{3}\u{1}\0\u{4}\u{1}\0\0\0"),
+    ]
+
+    /// The server's first message, with a version and a cipher, and without extensions.
+    private static func serverHello(_ version: String, _ cipher: String) -> String {
+        let body = version + String(repeating: "r", count: 32) + "\0" + cipher + "\0"
+        let message = "\u{2}\0\0" + String(UnicodeScalar(UInt8(body.utf8.count))) + body
+        return "\u{16}\u{3}\u{3}\0" + String(UnicodeScalar(UInt8(message.utf8.count))) + message
+    }
+
+    @Test(arguments: faultsOfTLS) func `no fault of TLS is an answer, or ends or stops a client`(
+        fault: (name: String, answer: String)
+    ) async throws {
+        try await RawServer.run(.closesAfter(fault.answer)) { port in
+            let request = HTTPClientRequest(url: "https://127.0.0.1:\(port)/")
+            await #expect(throws: (any Error).self) {
+                try await Self.client.answer(to: request, within: Self.hour, upTo: 1000)
+            }
+            let delivery = await Self.deliver(to: "https://127.0.0.1:\(port)/")
+            #expect(delivery.status == nil && delivery.failure != nil)
         }
     }
 
