@@ -152,6 +152,12 @@ extension URL {
 package func reason(of error: any Error) -> String {
     let failure = (error as? BrokenBody)?.reason ?? error
     let last = (failure as? NIOConnectionError)?.connectionErrors.last?.error ?? failure
+    switch last as? HTTPClientError {
+    case .invalidURL: return "nobody can be asked at this address, or where it redirects to"
+    case .redirectLimitReached: return "it redirects too often"
+    case .deadlineExceeded: return "the time for the answer is over"
+    default: break
+    }
     guard let last = last as? IOError else { return "\(last)" }
     return String(cString: strerror(last.errnoCode)).lowercased()
 }

@@ -249,6 +249,22 @@ import Testing
         }
     }
 
+    @Test(arguments: [
+        (#"{"status":0}"#, AppStoreAPIError.Code?.some(.malformedAnswer)), (#"{"status":1}"#, nil),
+        (#"{"status":0,"signedTransactions":null}"#, .malformedAnswer),
+        (#"{"status":0,"signedTransactions":[]}"#, .malformedAnswer), (#"{"status":0,"signedTransactions":["x"]}"#, nil),
+    ])
+    func `an order that exists has transactions`(body: String, code: AppStoreAPIError.Code?) async throws {
+        let fixture = try ClientFixture(production: [.answer(200, body)])
+        var found: AppStoreAPIError.Code?
+        do throws(AppStoreAPIError) {
+            _ = try await fixture.client.send(.lookUpOrder("M1"), to: .production)
+        } catch {
+            found = error.code
+        }
+        #expect(found == code)
+    }
+
     @Test func `the table of lists names endpoints`() {
         #expect(Set(Self.lists.keys).subtracting(EndpointSample.all.map(\.name)) == [])
     }

@@ -12,10 +12,12 @@ import Testing
     private static let others: Set<String> = [
         // What the statement is about, and where it comes from.
         "source", "provenance", "knownSince", "transactionId", "chainName", "otherChain", "productId", "olderMembers",
-        // Absent, it stands for 1.
+        // The App Store always sends it.
         "quantity",
-        // Apple reverses a refund by a newer document without it, and an upgrade is `false` or absent.
-        "revocation", "isUpgraded",
+        // Apple reverses a refund by a newer document without it. Of the same refund, a share stays.
+        "revocation",
+        // Once true, it stays true.
+        "isUpgraded",
     ]
 
     @Test func `of each member it is known what a newer document's silence means`() {
@@ -66,6 +68,24 @@ import Testing
             #expect(member.value(known) == expected, "\(order)")
             #expect(known.provenance.signedDate == Facts.day(3))
             #expect(known.olderMembers[name] == Facts.day(2))
+        }
+    }
+
+    @Test func `an upgrade and the share of a refund stay, also if a newer document does not say them`() {
+        let refund = { (percentage: Int?) in
+            TransactionStatement.Revocation(date: Facts.day(5), percentage: percentage)
+        }
+        var old = Facts.transaction(signed: 6) { $0.isUpgraded = true }
+        old.revocation = refund(50_000)
+        var new = Facts.transaction(signed: 7) { _ in }
+        new.revocation = refund(nil)
+        var reversed = Facts.transaction(signed: 8) { _ in }
+        reversed.revocation = nil
+        for merged in [old.merged(with: new), new.merged(with: old)] {
+            #expect(merged.isUpgraded && merged.revocation == refund(50_000))
+            for last in [merged.merged(with: reversed), reversed.merged(with: merged)] {
+                #expect(last.isUpgraded && last.revocation == nil)
+            }
         }
     }
 

@@ -207,6 +207,19 @@ import Testing
                 ),
             ]
         },
+        Story("… and if the renewal info does not say that it is in retry", [(30.03, [anna]), (30.05, [])]) { signed in
+            try [
+                (0, anna, .transaction(signed.transaction(product: "pro"))),
+                (
+                    30.01, nil,
+                    .notification(
+                        signed.notification(
+                            "DID_FAIL_TO_RENEW", subtype: "GRACE_PERIOD", signed: 30.01,
+                            transaction: signed.transaction(product: "pro", signed: 30.01),
+                            renewal: signed.renewal(signed: 30.01)))
+                ),
+            ]
+        },
         Story("neighbour: without grace, access ends at once", [(30.02, [])]) { signed in
             try [
                 (0, anna, .transaction(signed.transaction(product: "pro"))),
@@ -221,6 +234,26 @@ import Testing
             ]
         },
     ]
+
+    @Test(arguments: [
+        ProductType.autoRenewableSubscription, .nonRenewingSubscription, .nonConsumable, .consumable,
+    ])
+    func `access that is not given is never ahead, also if the clock is behind`(type: ProductType) {
+        let now = Facts.day(0.9)
+        func check(refusing refused: Set<String> = [], _ change: (inout TransactionStatement) -> Void) {
+            var statement = Facts.transaction(product: "pro", signed: 2, from: 1, until: 31, type: type)
+            change(&statement)
+            let chain = Facts.chain([statement])
+            let catalogue = Catalogue(products: ["pro": .init(entitlements: ["pro"])], refusedPurchases: refused)
+            var all = Array(chain.access(catalogue, at: now).values)
+            if let state = chain.subscription(catalogue, at: now) { all.append(state.access) }
+            for access in all where !access.isGiven { #expect(access.until.map { $0 <= now } == true) }
+            #expect(!all.isEmpty && (statement.isUpgraded || !all.contains(where: \.isGiven)))
+        }
+        check { $0.isUpgraded = true }
+        check { $0.revocation = .init(date: Facts.day(2), percentage: 100_000) }
+        check(refusing: ["1"]) { _ in }
+    }
 
     @Test(arguments: stories) func `after a reported story, those have access who paid`(story: Story) async throws {
         let signed = try SignedHistory()

@@ -88,7 +88,7 @@ extension Endpoint where Answer == OrderLookupResponse {
         let row = EndpointRow(
             name: "Look Up Order ID", request: .init("GET", "/inApps/v1/lookup/*", [orderId]), rate: 10,
             environments: [.production])
-        return Self(row, requiring: "status")
+        return Self(row)
     }
 }
 

@@ -238,7 +238,7 @@ extension RenewalFact {
             notification.notificationType == .didFailToRenew && notification.subtype == .gracePeriod
             || notification.data?.status == .billingGracePeriod
         var fact = self
-        fact.hasGraceWithoutEnd = isGrace && isInBillingRetry && gracePeriodExpiresDate == nil
+        fact.hasGraceWithoutEnd = isGrace && gracePeriodExpiresDate == nil
         return fact
     }
 }

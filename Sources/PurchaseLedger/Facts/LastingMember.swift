@@ -7,7 +7,7 @@ import AppStoreModel
 /// Apple has signed transactions anew without their `appAccountToken`, for example after it migrated an Apple Account.
 /// Such silence says nothing. A statement therefore takes each lasting member from the newest document with the member,
 /// and notes when this document was signed (``TransactionStatement/olderMembers``). All other members come from the
-/// newest document. For example, if it lacks `revocationDate`, a refund was reversed.
+/// newest document. If it lacks `revocationDate`, a refund was reversed.
 struct LastingMember: Sendable {
     let name: String
     /// Whether an erasure of the customer removes the member; see ``Chain/residue``.
@@ -63,6 +63,9 @@ extension TransactionStatement {
     func merged(with other: TransactionStatement) -> TransactionStatement {
         var (newer, older) = provenance > other.provenance ? (self, other) : (other, self)
         newer.knownSince = earliest(knownSince, other.knownSince)
+        // Nothing takes an upgrade back: the App Store sends the member only as true.
+        newer.isUpgraded = isUpgraded || other.isUpgraded
+        newer.revocation = newer.revocation.map { $0.completed(by: older.revocation) }
         for member in LastingMember.all { newer.take(member, ifNewerIn: older) }
         return newer
     }
@@ -100,6 +103,14 @@ extension TransactionStatement {
             statement.olderMembers[member.name] = nil
         }
         return statement
+    }
+}
+
+extension TransactionStatement.Revocation {
+    /// The revocation with what another document says about the same one: its share.
+    fileprivate func completed(by other: Self?) -> Self {
+        guard let other, other.date == date, (percentage ?? -1) < (other.percentage ?? -1) else { return self }
+        return other
     }
 }
 

@@ -116,6 +116,7 @@ extension PurchaseHistory {
         guard let governing = governing(at: now) else {
             var state = SubscriptionState(isRefused ? .revoked : .upgraded, lastPeriod)
             state.nextProductId = renewal?.autoRenewProductId
+            state.access = state.access.ended(by: now)
             return state
         }
         let applicable = renewal.flatMap { $0.isAbout(governing) ? $0 : nil }
@@ -123,7 +124,7 @@ extension PurchaseHistory {
         let status = isRefused ? .revoked : Self.status(of: governing, applicable, grace, at: now)
         var state = SubscriptionState(status, governing)
         if status == .active { state.lastPaid = lastPaid(after: governing) }
-        if !isRefused { state.access = access(by: state, grace, at: now) }
+        state.access = (isRefused ? state.access : access(by: state, grace, at: now)).ended(by: now)
         if status == .billingGrace { state.gracePeriodExpiresDate = applicable?.gracePeriodExpiresDate }
         state.nextChange = nextChange(of: state, at: now)
         state.willRenew = applicable?.willRenew
@@ -179,7 +180,7 @@ extension PurchaseHistory {
         if governing.revocation != nil { return .revoked }
         if now < governing.end { return .active }
         guard let renewal else { return .stale }
-        if renewal.isInBillingRetry {
+        if renewal.isInBillingRetry || renewal.hasGraceWithoutEnd {
             return grace.map { now < $0 } ?? false ? .billingGrace : .billingRetry
         }
         // The renewal is only late, unless a document announced the end.

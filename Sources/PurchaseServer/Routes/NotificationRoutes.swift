@@ -111,6 +111,9 @@ extension Refusal {
                 It is a version 1 notification: choose Version 2 for this URL in App Store Connect, or enter the URL \
                 with /notifications/v1.
                 """
+        } else if json?["message"]?["data"] != nil || json?["Message"] != nil {
+            refusal.form = "queueMessage"
+            refusal.cure = "It is the message of a queue: send the notification in it by itself."
         } else {
             refusal.take(InputForm(naming: body[...]))
         }

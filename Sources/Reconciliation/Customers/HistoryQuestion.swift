@@ -40,9 +40,10 @@ public struct HistoryQuestionError: Error, Hashable, Sendable, CustomStringConve
         let isShort = 1...HistoryQuestion.maxIdBytes ~= text.count
         let forms = [
             ("is in UTF-16", text.contains(0) || text.starts(with: [0xff, 0xfe]) || text.starts(with: [0xfe, 0xff])),
-            ("has commas", text.contains(UInt8(ascii: ",")) || text.contains(UInt8(ascii: ";"))),
+            ("has commas", text.contains(UInt8(ascii: ","))), ("has semicolons", text.contains(UInt8(ascii: ";"))),
             ("has tabs", text.contains(UInt8(ascii: "\t"))), ("has several lines", text.contains(UInt8(ascii: "\n"))),
             ("has quotes", text.first == UInt8(ascii: "\"") || text.first == UInt8(ascii: "'")),
+            ("has blanks", text.contains(UInt8(ascii: " ")) && text.contains(where: \.isDigit)),
             ("looks like a header", isShort && text.allSatisfy { "_- ".utf8.contains($0) || ($0 & ~0x20).isCapital }),
         ]
         return forms.first(where: \.1).map { "It \($0.0): write one id a line, in UTF-8, and nothing else." }
@@ -71,7 +72,7 @@ extension HistoryQuestion {
     public init(transactionId: String) throws(HistoryQuestionError) {
         guard Self.isTransactionId(transactionId) else {
             throw HistoryQuestionError(
-                "The text is no transaction id: a transaction id has only digits.", Array(transactionId.utf8))
+                "The text is no transaction id: a transaction id has only digits.")
         }
         self.init(transactions: [transactionId])
     }
@@ -83,8 +84,7 @@ extension HistoryQuestion {
     public init(orderId: String) throws(HistoryQuestionError) {
         guard Self.isOrderId(orderId) else {
             throw HistoryQuestionError(
-                "The text is no order id: an order id has capital letters and digits, such as MV5G8XK2PQ.",
-                Array(orderId.utf8))
+                "The text is no order id: an order id has capital letters and digits, such as MV5G8XK2PQ.")
         }
         self.init(order: orderId, transactions: [])
     }
