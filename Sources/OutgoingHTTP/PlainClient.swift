@@ -142,7 +142,12 @@ extension URL {
     /// a host of brackets that are percent-encoded.
     package var isReachable: Bool {
         guard let host = host(percentEncoded: true), !host.isEmpty, !host.contains("%") else { return false }
-        return ["http", "https"].contains(scheme?.lowercased()) && (1...65_535).contains(port ?? 80)
+        // A port with more digits than a number can have is none for Foundation.
+        let authority = absoluteString.drop { $0 != "/" }.dropFirst(2).prefix { !"/?#".contains($0) }
+        let digits = authority.reversed().prefix { ("0"..."9").contains($0) }
+        let hasPort = authority.dropLast(digits.count).last == ":" && !digits.isEmpty
+        return ["http", "https"].contains(scheme?.lowercased())
+            && (hasPort ? (1...65_535).contains(port ?? 0) : port == nil)
     }
 }
 

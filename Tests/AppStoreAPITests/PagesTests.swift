@@ -46,7 +46,14 @@ import Testing
             requests: 10),
         Case(
             name: "a failure in the middle", pages: [page("a"), .code(.invalidRequestRevision)], read: 1,
-            code: .refused, requests: 2),
+            code: .contradiction, requests: 6),
+        Case(
+            name: "an expired token", pages: [page("a"), .code(.paginationTokenExpired)], read: 1, code: .refused,
+            requests: 2),
+        Case(
+            name: "nothing, although there was more",
+            pages: [page("a"), .answer(200, #"{"revision":"b","hasMore":false,"signedTransactions":[]}"#)], read: 1,
+            code: .contradiction, requests: 2),
         Case(
             name: "an id that nobody knows", pages: [.code(.transactionIdNotFound)], read: 0, code: .refused,
             requests: 1),

@@ -63,7 +63,7 @@ extension Endpoint {
         // A `Retry-After` header is ignored without Apple's number, because a proxy may have sent the header.
         guard let number else { return error }
         error.take(number, from: errors)
-        if followsAnswer, error.code == .refused, !error.isInvitation, !error.isAboutPlace {
+        if followsAnswer, error.code == .refused, !error.isInvitation, error.errorCode != .paginationTokenExpired {
             error.code = .contradiction
             error.message += " Apple has answered about the same id before."
         }

@@ -101,14 +101,6 @@ public struct AppStoreAPIError: Error, Sendable, CustomStringConvertible {
         code == .refused && (errorCode == .transactionIdNotFound || errorCode == .originalTransactionIdNotFound)
     }
 
-    /// Whether Apple refused the place from which to continue a list. The beginning of the list may still be readable.
-    package var isAboutPlace: Bool {
-        switch errorCode?.known {
-        case .invalidRequestRevision, .invalidPaginationToken, .paginationTokenExpired: true
-        default: false
-        }
-    }
-
     /// The code, the message, and the causes if they are known.
     public var description: String { "\(code.rawValue): \(message)\(causes.map { " \($0)" } ?? "")" }
 }

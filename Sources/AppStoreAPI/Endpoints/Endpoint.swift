@@ -72,10 +72,22 @@ struct EndpointRow: Sendable {
 extension Endpoint where Answer: Decodable {
     /// An endpoint that answers with a JSON object.
     ///
-    /// - Parameter members: The required members of the answer. A list that Apple always sends, even if it is empty, is
-    ///   one of them: without it, anybody's `{}` would be an empty list.
-    init(_ row: EndpointRow, requiring members: String...) {
-        self.init(row) { answer throws(AnswerFault) in try answer.contents(requiring: members) }
+    /// - Parameters:
+    ///   - members: The required members of the answer. A list that Apple always sends, even if it is empty, is one of
+    ///     them: without it, anybody's `{}` would be an empty list.
+    ///   - isWhole: Whether an answer with these members has all that it must have.
+    init(
+        _ row: EndpointRow, requiring members: String..., isWhole: @escaping @Sendable (Answer) -> Bool = { _ in true }
+    ) {
+        self.init(row) { answer throws(AnswerFault) in
+            let json = try answer.json()
+            if let missing = members.first(where: { json[$0] == nil || json[$0] == .null }) {
+                throw AnswerFault(sentence: "the member \(missing) is missing")
+            }
+            let contents: Answer = try json.decoded()
+            guard isWhole(contents) else { throw AnswerFault(sentence: "a signed document is missing") }
+            return contents
+        }
     }
 }
 
@@ -99,7 +111,7 @@ extension Endpoint {
         return endpoint
     }
 
-    fileprivate init(_ row: EndpointRow, _ read: @escaping @Sendable (APIAnswer) throws(AnswerFault) -> Answer) {
+    private init(_ row: EndpointRow, _ read: @escaping @Sendable (APIAnswer) throws(AnswerFault) -> Answer) {
         name = row.name
         request = row.request
         ratePerSecond = row.rate
@@ -111,28 +123,7 @@ extension Endpoint {
     }
 }
 
-extension Endpoint where Answer == OrderLookupResponse {
-    /// An endpoint with transactions if its status is 0: an order that exists has some.
-    init(_ row: EndpointRow) {
-        self.init(row) { answer throws(AnswerFault) in
-            let order: OrderLookupResponse = try answer.contents(requiring: ["status"])
-            if order.status == 0, order.signedTransactions?.isEmpty ?? true {
-                throw AnswerFault(sentence: "the order exists, but its signedTransactions are missing")
-            }
-            return order
-        }
-    }
-}
-
 extension APIAnswer {
-    fileprivate func contents<Answer: Decodable>(requiring members: [String]) throws(AnswerFault) -> Answer {
-        let json = try json()
-        if let missing = members.first(where: { json[$0] == nil || json[$0] == .null }) {
-            throw AnswerFault(sentence: "the member \(missing) is missing")
-        }
-        return try json.decoded()
-    }
-
     /// The body as a JSON object.
     fileprivate func json() throws(AnswerFault) -> JSONValue {
         guard isJSON else {

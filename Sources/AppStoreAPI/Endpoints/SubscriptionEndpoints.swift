@@ -55,7 +55,9 @@ extension Endpoint where Answer == NotificationHistoryResponse {
     public static func notificationHistory(_ body: NotificationHistoryRequest) -> Self {
         let row = EndpointRow(
             name: "Get Notification History", request: .init("POST", "/inApps/v1/notifications/history"), rate: 50)
-        return Self(row.with(body), requiring: "hasMore", "notificationHistory")
+        return Self(row.with(body), requiring: "hasMore", "notificationHistory") { page in
+            (page.notificationHistory ?? []).allSatisfy { $0.signedPayload != nil }
+        }
     }
 }
 

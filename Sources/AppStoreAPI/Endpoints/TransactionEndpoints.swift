@@ -88,7 +88,8 @@ extension Endpoint where Answer == OrderLookupResponse {
         let row = EndpointRow(
             name: "Look Up Order ID", request: .init("GET", "/inApps/v1/lookup/*", [orderId]), rate: 10,
             environments: [.production])
-        return Self(row)
+        // An order that exists has transactions.
+        return Self(row, requiring: "status") { $0.status != 0 || $0.signedTransactions?.isEmpty == false }
     }
 }
 

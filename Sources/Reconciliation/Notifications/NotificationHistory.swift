@@ -131,7 +131,7 @@ struct UnusablePage: Error, CustomStringConvertible {
 }
 
 extension AppStoreAPIError {
-    /// Whether a window is too long: Apple's tokens for further pages are no longer valid, or there are too many pages.
-    /// Pages in a circle say nothing about the length.
-    fileprivate var isAboutLength: Bool { isAboutPlace || code == .endlessPages }
+    /// Whether a window is too long: Apple's token for the next page expired, or there are too many pages. Pages in a
+    /// circle say nothing about the length.
+    fileprivate var isAboutLength: Bool { errorCode == .paginationTokenExpired || code == .endlessPages }
 }

@@ -84,7 +84,7 @@ struct Events: AsyncParsableCommand {
                     "after": cursor, "limit": "\(Self.pageLimit)", "wait": wait > 0 ? "\(wait)" : nil, "kind": kind,
                     "environment": environment?.optionName, "customer": customer,
                 ], wait: .seconds(Int64(wait)))
-            let events = page["items"]?.array ?? []
+            guard let events = page["items"]?.array else { throw server.isNotOurs }
             for event in events {
                 guard let forwarder else {
                     try Terminal.print(json ? event.compactText : Self.line(event))
@@ -93,7 +93,8 @@ struct Events: AsyncParsableCommand {
                 try await forwarder.send(event) { try Terminal.print("\(Self.line(event))  \($0)") }
             }
             let next = page["nextCursor"]?.string
-            isAtEnd = events.isEmpty && next == cursor || next == nil
+            isAtEnd = next == cursor || next == nil
+            if isAtEnd, !events.isEmpty { throw server.isNotOurs }
             cursor = next ?? cursor
             let isEarly = start.duration(to: .now) < .seconds(1)
             if wait > 0, events.isEmpty, isEarly { try await Task.sleep(for: Self.pause) }

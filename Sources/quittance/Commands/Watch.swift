@@ -42,8 +42,8 @@ struct Watch: AsyncParsableCommand {
     func run() async throws {
         var shown: WatchedCustomer?
         repeat {
-            let answer = WatchedCustomer(
-                try await server.get(["customers", customer], ["environment": environment?.optionName]))
+            let body = try await server.get(["customers", customer], ["environment": environment?.optionName])
+            guard let answer = WatchedCustomer(body) else { throw server.isNotOurs }
             if answer != shown { try Terminal.print(json ? answer.json : answer.line) }
             shown = answer
             if !once { try await Task.sleep(for: Self.interval) }
@@ -57,9 +57,10 @@ struct WatchedCustomer: Equatable {
     private let entitlements: [JSONValue]
     private let asOf: Int64?
 
-    /// - Parameter answer: The answer of `GET /v1/customers/{id}`.
-    init(_ answer: JSONValue) {
-        entitlements = answer["entitlements"]?.array ?? []
+    /// - Parameter answer: The answer of `GET /v1/customers/{id}`. `nil` if it is another.
+    init?(_ answer: JSONValue) {
+        guard let entitlements = answer["entitlements"]?.array else { return nil }
+        self.entitlements = entitlements
         asOf = answer["asOf"]?.integer
     }
 

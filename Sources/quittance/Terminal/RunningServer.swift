@@ -57,6 +57,9 @@ struct RunningServer: ParsableArguments {
         throw Terminal.failure("\(server) answers \(answer.status.code). \(message.printable)")
     }
 
+    /// The error if an answer does not have the members that our servers send.
+    var isNotOurs: any Error { Terminal.failure("\(server) answers, but is no Quittance server.") }
+
     /// The API key, without the line break of a file.
     private func requireKey() throws -> String {
         let variable = ProcessInfo.processInfo.environment[ServerConfiguration.keyVariable]
