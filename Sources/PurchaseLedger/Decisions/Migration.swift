@@ -23,26 +23,27 @@ extension LedgerDraft {
 
     /// Migrates chains to their new names, as proven by a document.
     ///
+    /// - Parameter end: The end of the changes by time to publish before a migration; see ``publishDue(_:before:)``.
     /// - Returns: The chains that took over the facts of other chains.
-    mutating func migrate(_ document: Evidence) -> Set<ChainKey> {
+    mutating func migrate(_ document: Evidence, before end: Timestamp = .distantFuture) -> Set<ChainKey> {
         guard !document.predecessors.isEmpty else { return [] }
         var migrated: Set<ChainKey> = []
         for (name, previous) in document.predecessors.sorted(by: { $0.key < $1.key }) {
             let old = resolved(ChainKey(previous, in: document.scope))
             let new = resolved(ChainKey(name, in: document.scope))
             guard old != new else { continue }
-            migrate(old, to: new)
+            migrate(old, to: new, before: end)
             migrated.remove(old)
             migrated.insert(new)
         }
         return migrated
     }
 
-    private mutating func migrate(_ old: ChainKey, to new: ChainKey) {
+    private mutating func migrate(_ old: ChainKey, to new: ChainKey, before end: Timestamp) {
         var before = record(old)
         var after = record(new)
-        publishDue(&before)
-        publishDue(&after)
+        publishDue(&before, before: end)
+        publishDue(&after, before: end)
         after.chain.takeOver(before.chain)
         after.ownerChanges = (before.ownerChanges + after.ownerChanges).suffix(OwnerChanges.limit)
         after.claimants = before.claimants.union(after.claimants)

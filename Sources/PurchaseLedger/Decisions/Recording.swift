@@ -2,9 +2,11 @@
 
 public import AppStoreModel
 
-/// Documents to record, and the customer that presents them.
+/// Documents to record, and the customer that presents them. All documents of a recording are one statement: their
+/// order changes nothing, and the events tell what the documents change together.
 struct Recording: Sendable {
-    var documents: [Evidence]
+    /// The documents in the order of their signing. Undated documents count as signed when they arrived.
+    let documents: [Evidence]
     /// The presenting customer; `nil` if the documents come from the App Store.
     var claimant: CustomerID?
     /// Whether the claims of presenting customers may change the owner of a purchase only a few times a day.
@@ -23,7 +25,9 @@ struct Recording: Sendable {
         documents: [Evidence], claimant: CustomerID? = nil, limitsClaims: Bool = false, corrects: Bool = false,
         unnoted: UnnotedRoots? = nil
     ) {
-        self.documents = documents
+        self.documents = documents.sorted {
+            ($0.signedDate ?? .distantFuture, $0.provenance) < ($1.signedDate ?? .distantFuture, $1.provenance)
+        }
         self.claimant = claimant
         self.limitsClaims = limitsClaims
         self.corrects = corrects
@@ -53,6 +57,17 @@ struct Recording: Sendable {
         query.keys.formUnion([claimant].compactMap(\.self).map(LedgerKey.customerID))
         query.keys.formUnion(unnoted?.records.map(LedgerKey.record) ?? [])
         return query
+    }
+
+    /// Whether the documents present a chain: they name it, and do not only have transactions that count in other
+    /// chains. What counts in another chain is claimed there: an old copy must not claim it for the time when it counts
+    /// here again.
+    fileprivate func presents(_ chain: Chain) -> Bool {
+        let documents = documents.filter { document in
+            document.scope == chain.key.scope && document.chains.contains { chain.isNamed($0.name) }
+        }
+        let named = documents.lazy.flatMap(\.statements).filter { chain.isNamed($0.chainName) }
+        return !documents.isEmpty && (named.isEmpty || named.contains { chain.counts($0.transactionId) })
     }
 }
 
@@ -102,47 +117,118 @@ extension Evidence {
 
 extension LedgerDraft {
     /// Records documents with their facts, the owners of their chains, and the resulting events.
+    ///
+    /// All facts are merged first. Then each chain gets its owners and its events, which tell the state after the last
+    /// document. Changes by time that were due before the earliest signing of a document about the chain are published
+    /// before.
     mutating func record(_ recording: Recording) -> RecordResult {
         var result = RecordResult()
         if let unnoted = recording.unnoted { note(unnoted) }
         let claimant = recording.claimant.flatMap { findOrAddCustomer($0) }
         if let claimant { establish(claimant) }
+        let earliest = recording.documents.first.map(signing) ?? now
+        // For each chain with new facts: the last signing of a document about it so far.
+        var signings: [ChainKey: Timestamp] = [:]
         for document in recording.documents {
-            let migrated = migrate(document)
-            let isClaimed = recording.claimant != nil
-            let keys = applicable(document, isClaimed: isClaimed)
-            let others = shareTransactions(of: document, among: keys)
-            // If all chains of a document were erased since its signing, the document applies to no chain.
-            let isErased = keys.isEmpty && !document.chains(isClaimed: isClaimed).isEmpty
-            let wasStored = isStored(document)
-            let wording = recording.wordings[document.provenance]
-            let displaced = isErased ? nil : documentsDisplaced(by: document, about: keys, wording)
-            let isNew = !wasStored && displaced == []
-            if isNew { result.new += 1 } else { result.known += 1 }
-            if let displaced { store(document, for: Set(keys), wording, displacing: displaced) }
-            // A stored document was recorded when it first arrived, and matters again only if a customer presents it. A
-            // document that is not kept because its content is not new also matters only if a customer presents it.
-            let isRecorded = !isErased && (claimant != nil || !wasStored && displaced != nil)
-            if isRecorded {
-                if wasStored, displaced == nil { store(document, for: Set(keys), wording) }
-                if isNew {
-                    publish(document)
-                    noticeUnknownProducts(in: document, &result)
-                }
-                for account in document.accounts { _ = findOrAddCustomer(account) }
-                for key in keys { record(document, about: key, recording, claimant, &result) }
-                for key in others { publishStatements(of: document, in: key, recording) }
-                if isNew { wantConsumptionAnswer(to: document) }
-            }
-            for key in migrated.subtracting(isRecorded ? keys : []).sorted() { publishNow(key) }
+            for key in migrate(document, before: earliest) { signings[key] = signing(document) }
         }
+        var new: [Evidence] = []
+        for document in recording.documents {
+            if take(document, of: recording, &signings, &result) { new.append(document) }
+        }
+        for (key, signed) in signings.sorted(by: { $0.key < $1.key }) {
+            conclude(key, signed, recording, claimant, &result)
+        }
+        for document in new { wantConsumptionAnswer(to: document) }
         return result
+    }
+
+    /// The time as of which a document counts.
+    private func signing(_ document: Evidence) -> Timestamp { min(document.signedDate ?? now, now) }
+
+    /// Stores a document, and merges its facts into its chains.
+    ///
+    /// - Returns: Whether the document is new and applies to a purchase.
+    private mutating func take(
+        _ document: Evidence, of recording: Recording, _ signings: inout [ChainKey: Timestamp],
+        _ result: inout RecordResult
+    ) -> Bool {
+        let isClaimed = recording.claimant != nil
+        let keys = applicable(document, isClaimed: isClaimed, &signings)
+        // If all chains of a document were erased since its signing, the document applies to no chain.
+        let isErased = keys.isEmpty && !document.chains(isClaimed: isClaimed).isEmpty
+        let wasStored = isStored(document)
+        let wording = recording.wordings[document.provenance]
+        let displaced = isErased ? nil : documentsDisplaced(by: document, about: keys, wording)
+        let isNew = !wasStored && displaced == []
+        if isNew { result.new += 1 } else { result.known += 1 }
+        // A stored document was recorded when it first arrived, and matters again only if a customer presents it. A
+        // document that is not kept because its content is not new also matters only if a customer presents it.
+        let isRecorded = !isErased && (isClaimed || !wasStored && displaced != nil)
+        if isRecorded { for key in keys { begin(key, document, &signings) } }
+        let others = shareTransactions(of: document, among: keys)
+        if let displaced {
+            store(document, for: Set(keys), wording, displacing: displaced)
+        } else if isRecorded, wasStored {
+            store(document, for: Set(keys), wording)
+        }
+        guard isRecorded else { return false }
+        if isNew {
+            publish(document)
+            noticeUnknownProducts(in: document, &result)
+        }
+        for account in document.accounts { _ = findOrAddCustomer(account) }
+        for key in others { begin(key, document, &signings) }
+        for key in keys + others {
+            var record = record(key)
+            document.merge(into: &record.chain)
+            put(record)
+        }
+        return isNew
+    }
+
+    /// Publishes the changes of a chain that were due before the first document of a recording about it was signed.
+    private mutating func begin(_ key: ChainKey, _ document: Evidence, _ signings: inout [ChainKey: Timestamp]) {
+        let signed = signing(document)
+        guard signings.updateValue(signed, forKey: key) == nil else { return }
+        var record = record(key)
+        publishDue(&record, before: signed)
+        put(record)
+    }
+
+    /// Links the owners of a chain, and publishes its changes, after all documents of a recording were merged.
+    ///
+    /// - Parameter signed: The last signing of a document about the chain.
+    private mutating func conclude(
+        _ key: ChainKey, _ signed: Timestamp, _ recording: Recording, _ claimant: Customer?,
+        _ result: inout RecordResult
+    ) {
+        var record = record(key)
+        // Owners are linked first, so that a change is published to the new owner.
+        linkByToken(&record)
+        if recording.corrects, !key.isSharedAppPurchase, let id = recording.claimant {
+            move(&record, to: [id])
+        } else if let claimant, recording.presents(record.chain) {
+            claim(&record, for: claimant, isLimited: recording.limitsClaims, &result)
+        }
+        // If a change became due between the last signing and now, the documents are published as of the instant before
+        // the change, and the change follows as of its own instant.
+        if let due = record.report?.nextChange, signed < due, due <= now {
+            publish(&record, asOf: Timestamp(milliseconds: due.milliseconds - 1), effectiveAt: signed)
+            publishDue(&record)
+        } else {
+            publish(&record, asOf: now, effectiveAt: signed)
+        }
+        put(record)
+        pointToNewest(key)
     }
 
     /// The chains to which a document still applies. Chains erased after the signing are excluded, unless a customer
     /// presents the document. Of the document's facts about excluded chains, at most the residue (``Chain/residue``) is
     /// kept.
-    private mutating func applicable(_ document: Evidence, isClaimed: Bool) -> [ChainKey] {
+    private mutating func applicable(
+        _ document: Evidence, isClaimed: Bool, _ signings: inout [ChainKey: Timestamp]
+    ) -> [ChainKey] {
         var keys: [ChainKey] = []
         var known: Set<ChainKey> = []
         for named in document.chains(isClaimed: isClaimed) {
@@ -152,7 +238,7 @@ extension LedgerDraft {
                 record(ChainKey($0, in: named.scope))
             }
             if !isClaimed, document.isErased(in: present) || earlier.map(document.isErased) ?? false {
-                keepResidue(of: document, in: key)
+                keepResidue(of: document, in: key, &signings)
                 continue
             }
             // A newer or presented document restores the chain.
@@ -169,57 +255,22 @@ extension LedgerDraft {
     /// residue of all other chains with the same transactions. Only statements that tell a revocation or an upgrade are
     /// merged, and statements about transactions that already have residue. They must still count if a customer
     /// presents the purchase again.
-    private mutating func keepResidue(of document: Evidence, in key: ChainKey) {
+    private mutating func keepResidue(
+        of document: Evidence, in key: ChainKey, _ signings: inout [ChainKey: Timestamp]
+    ) {
         let erased = record(key).chain
         for statement in document.statements where erased.isNamed(statement.chainName) {
             let id = statement.transactionId
             let sharing = chains(of: TransactionKey(id, in: key.scope)).map(\.key)
             for key in Set(sharing + [key]).sorted() {
+                let isKnown = record(key).chain.residue[id] != nil
+                guard statement.revocation != nil || statement.isUpgraded || isKnown else { continue }
+                begin(key, document, &signings)
                 var record = record(key)
-                let isKept = statement.revocation != nil || statement.isUpgraded || record.chain.residue[id] != nil
-                guard isKept else { continue }
                 record.chain.mergeResidue(statement)
-                publishDue(&record)
-                publish(&record, asOf: now, effectiveAt: min(document.signedDate ?? now, now))
                 put(record)
             }
         }
-    }
-
-    private mutating func record(
-        _ document: Evidence, about key: ChainKey, _ recording: Recording, _ claimant: Customer?,
-        _ result: inout RecordResult
-    ) {
-        var record = record(key)
-        let signed = min(document.signedDate ?? now, now)
-        publishDue(&record, before: signed)
-        document.merge(into: &record.chain)
-        // All documents of the recording together decide the owner of a purchase, so that their order does not matter.
-        var whole = record.chain
-        if claimant != nil {
-            for other in recording.documents where other.scope == key.scope { other.merge(into: &whole) }
-        }
-        // Owners are linked first, so that a change is published to the new owner.
-        linkByToken(&record, whole)
-        // What counts in another chain is claimed there: an old copy must not claim it for the time when it counts here
-        // again.
-        let named = document.statements.filter { record.chain.isNamed($0.chainName) }
-        let countsElsewhere = !named.isEmpty && named.allSatisfy { !record.chain.counts($0.transactionId) }
-        if recording.corrects, !key.isSharedAppPurchase, let id = recording.claimant {
-            move(&record, to: [id])
-        } else if let claimant, !countsElsewhere {
-            claim(&record, whole, for: claimant, isLimited: recording.limitsClaims, &result)
-        }
-        // If a change became due between the signing and now, the document is published as of the instant before the
-        // change, and the change follows as of its own instant.
-        if let due = record.report?.nextChange, signed < due, due <= now {
-            publish(&record, asOf: Timestamp(milliseconds: due.milliseconds - 1), effectiveAt: signed)
-            publishDue(&record)
-        } else {
-            publish(&record, asOf: now, effectiveAt: signed)
-        }
-        put(record)
-        pointToNewest(key)
     }
 
     /// Gives the chains that a document names what other chains know about its transactions; see ``Chain/counts(_:)``.
@@ -260,17 +311,6 @@ extension LedgerDraft {
         return others.sorted()
     }
 
-    /// Merges a document's statements into a chain that it does not name, and publishes what changes.
-    private mutating func publishStatements(of document: Evidence, in key: ChainKey, _ recording: Recording) {
-        var record = record(key)
-        publishDue(&record)
-        document.merge(into: &record.chain)
-        linkByToken(&record, record.chain)
-        if recording.corrects, let id = recording.claimant { move(&record, to: [id]) }
-        publish(&record, asOf: now, effectiveAt: min(document.signedDate ?? now, now))
-        put(record)
-    }
-
     private mutating func noticeUnknownProducts(in document: Evidence, _ result: inout RecordResult) {
         for notice in Notice.unknownProducts(in: document, rules, at: now) {
             store(notice)
@@ -285,7 +325,7 @@ extension LedgerDraft {
             document.statements.allSatisfy(\.isAppPurchase) || NotificationTypeV2(rawValue: notification.type) == nil
         else { return }
         let name = [notification.type, notification.subtype].compactMap { $0 }.joined(separator: "/")
-        let content = EventContent(effectiveAt: min(document.signedDate ?? now, now), detail: name)
+        let content = EventContent(effectiveAt: signing(document), detail: name)
         changes.events.append(LedgerEvent(.notificationReceived, in: document.scope, at: now, content))
     }
 }
@@ -295,12 +335,10 @@ extension LedgerDraft {
 extension LedgerDraft {
     /// Makes the customer named in the documents' account token the owner of a chain, unless a claim or a correction
     /// has decided its owner. Without a token nothing changes.
-    ///
-    /// - Parameter chain: The facts that decide about the owner.
-    private mutating func linkByToken(_ record: inout ChainRecord, _ chain: Chain) {
+    private mutating func linkByToken(_ record: inout ChainRecord) {
         // An accepted claim takes precedence over a token.
         guard !record.isCorrected, !record.owners.contains(where: \.reason.isDecided) else { return }
-        guard let customer = chain.account.flatMap({ findOrAddCustomer($0) }),
+        guard let customer = record.chain.account.flatMap({ findOrAddCustomer($0) }),
             record.owners.map(\.customer) != [customer]
         else { return }
         for owner in record.owners where owner.customer != customer { unlink(&record, from: owner.customer) }
@@ -308,16 +346,15 @@ extension LedgerDraft {
     }
 
     private mutating func claim(
-        _ record: inout ChainRecord, _ chain: Chain, for claimant: Customer, isLimited: Bool,
-        _ result: inout RecordResult
+        _ record: inout ChainRecord, for claimant: Customer, isLimited: Bool, _ result: inout RecordResult
     ) {
         let key = record.key
         let isShared = key.isSharedAppPurchase
         let claim = Claim(
             policy: isShared ? .share : rules.claimPolicy, claimant: claimant,
             owners: record.owners.map { party($0.customer) },
-            account: chain.account.flatMap { customer($0) }.map { party($0.customer) },
-            isEntitling: chain.isEntitling(rules.catalogue(key.scope), at: now),
+            account: record.chain.account.flatMap { customer($0) }.map { party($0.customer) },
+            isEntitling: record.chain.isEntitling(rules.catalogue(key.scope), at: now),
             isFirst: record.claimants.first == claimant.number,
             isCorrected: record.isCorrected,
             mostOwners: isShared ? Claim.mostSharers : .max)
