@@ -7,12 +7,21 @@ import PurchaseLedger
 
 // Reads all transactions of a customer, request by request.
 
-/// The reading of a customer's history in an environment. Each step makes at most one request, verifies the answer and
-/// records it.
+/// The reading of a customer's history in an environment. Each step makes at most one request, and verifies the answer.
+///
+/// The documents are recorded after the last answer, as one statement, so that the events tell the state after all of
+/// them. A reading that fails records what it has.
 struct HistoryReading {
     let reconciler: Reconciler
-    /// The question about the unread part of the history.
+    /// The question about the part of the history that is not recorded.
     private(set) var question: HistoryQuestion
+    /// The question about the part of the history that is not read.
+    private var unread: HistoryQuestion
+    /// The documents that were read and not recorded.
+    private var held: [Evidence] = []
+    /// The number of held documents from which they are recorded before the last answer, so that the eight histories of
+    /// a backfill do not need more than some 40 MB: more than nine years of a weekly subscription.
+    private static let maxHeld = 500
     private(set) var report: HistoryReport
     /// The transactions that all readings of the same backfill have seen. A single reading has a set of its own.
     private let seen: SeenTransactions
@@ -35,6 +44,7 @@ struct HistoryReading {
     ) {
         self.reconciler = reconciler
         self.question = question
+        unread = question
         self.seen = seen
         self.own = own ?? seen.begin()
         self.timeout = timeout
@@ -47,24 +57,43 @@ struct HistoryReading {
     /// - Throws: `VerificationError` if a document is refused now but may pass on a retry; ``HistoryQuestionError`` if
     ///   the order id is unknown; ``HistoryIsBeingRead``; `AppStoreAPIError`; `LedgerStorageError`.
     mutating func step() async throws -> Bool {
-        if let order = question.order {
+        do {
+            return try await read()
+        } catch {
+            try await record()
+            throw error
+        }
+    }
+
+    /// Records the documents that were read.
+    mutating func record() async throws {
+        if !held.isEmpty { report.count(try await reconciler.ledger.record(held, at: reconciler.now())) }
+        held = []
+        question = unread
+    }
+
+    private mutating func read() async throws -> Bool {
+        if let order = unread.order {
             try await lookUp(order)
             return true
         }
-        guard let id = question.transactions.first else { return false }
+        guard let id = unread.transactions.first else {
+            try await record()
+            return false
+        }
         do {
             if try await readPage(of: id) { return true }
-            if question.hasSubscription, !isKnown { try await askStatuses(of: id) }
+            if unread.hasSubscription, !isKnown { try await askStatuses(of: id) }
         } catch let error as AppStoreAPIError
-            where error.errorCode == .invalidRequestRevision && question.mayBeginAnew
+            where error.errorCode == .invalidRequestRevision && unread.mayBeginAnew
         {
-            question.beginAnew()
+            unread.beginAnew()
             pages = nil
             return true
         } catch let error as AppStoreAPIError where error.isUnknownTransaction && !isLastHope {
             // A receipt may have ids that the App Store no longer knows. Only the first answer about an id can say so.
         }
-        question.dropFirst()
+        unread.dropFirst()
         pages = nil
         isRead = false
         isKnown = false
@@ -72,14 +101,14 @@ struct HistoryReading {
     }
 
     /// Whether this is the last id, and no id has led to a purchase yet.
-    private var isLastHope: Bool { question.transactions.count == 1 && report.originalTransactionIds.isEmpty }
+    private var isLastHope: Bool { unread.transactions.count == 1 && report.originalTransactionIds.isEmpty }
 
     private mutating func lookUp(_ order: String) async throws {
         let answer = try await reconciler.client.send(
             .lookUpOrder(order), to: reconciler.scope.environment, within: timeout)
         let documents = await reconciler.verifier.checked(answer, at: reconciler.now())
         guard answer.isValid else { throw HistoryQuestionError("The App Store does not know this order id.") }
-        question.foundOrder(transactions: try await record(documents))
+        unread.foundOrder(transactions: try hold(documents))
     }
 
     /// - Returns: False if there is no further page.
@@ -88,7 +117,7 @@ struct HistoryReading {
         if pages == nil {
             pages =
                 reconciler.client.pages(
-                    .transactionHistory(id).following(answer: question.isAnswered == true), after: question.revision,
+                    .transactionHistory(id).following(answer: unread.isAnswered == true), after: unread.revision,
                     in: reconciler.scope.environment, within: timeout
                 ).makeAsyncIterator()
         }
@@ -97,37 +126,45 @@ struct HistoryReading {
         return true
     }
 
-    /// Records a page: a first page that the caller has requested, or the next page.
+    /// Takes a page: a first page that the caller has requested, or the next page.
     mutating func take(_ page: HistoryResponse) async throws {
         let documents = await reconciler.verifier.checked(page, at: reconciler.now())
-        let payloads = try await record(documents)
-        question.answered(with: payloads, upTo: page.revision)
+        let payloads = try hold(documents)
+        unread.answered(with: payloads, upTo: page.revision)
         isRead = page.hasMore != true
         switch seen.others(with: payloads.compactMap(\.transactionId), besides: own) {
         case .none: break
-        case .reading(let other): throw HistoryIsBeingRead(reading: other, report: report)
+        case .reading(let other):
+            // The other reading does not record these documents again.
+            try await record()
+            throw HistoryIsBeingRead(reading: other, report: report)
         case .complete:
             isRead = true
             isKnown = true
         }
+        if held.count >= Self.maxHeld { try await record() }
     }
 
     private mutating func askStatuses(of id: String) async throws {
         // The answer repeats transactions that the pages had a moment ago. Of its transactions, only those with changed
         // content are recorded.
         let key = ChainKey(id, in: reconciler.scope)
-        let result = try await reconciler.ask(about: key, followingAnswer: true, within: timeout) {
-            $0.kind != .transaction || !seen.contains($0)
-        }
-        if let result { report.count(result) }
+        let (evidence, refusal) = try await reconciler.statuses(of: key, followingAnswer: true, within: timeout)
+        let new = evidence.filter { $0.kind != .transaction || !seen.contains($0) }
+        held += new
+        // An invalid document does not delay the rest. A document that may be valid later is requested again.
+        if let refusal, new.isEmpty || refusal.isRetryable { throw refusal }
     }
 
-    private mutating func record(
+    /// Holds the valid documents of an answer that no reading of the backfill has seen.
+    private mutating func hold(
         _ documents: [CheckedDocument<Verified<JWSTransactionDecodedPayload>>]
-    ) async throws -> [JWSTransactionDecodedPayload] {
-        let seen = seen
-        let own = own
-        return try await reconciler.record(documents, in: &report) { seen.claim($0, by: own) }
+    ) throws(VerificationError) -> [JWSTransactionDecodedPayload] {
+        let (evidence, payloads) = try report.take(documents)
+        let new = seen.claim(evidence, by: own)
+        report.count(known: evidence.count - new.count)
+        held += new
+        return payloads
     }
 }
 

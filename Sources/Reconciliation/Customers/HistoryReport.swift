@@ -16,7 +16,7 @@ public struct HistoryReport: Hashable, Sendable {
     /// which is the content without the signing date.
     public private(set) var alreadyKnown = 0
     /// The original transaction ids of the purchases.
-    public fileprivate(set) var originalTransactionIds: Set<String> = []
+    public private(set) var originalTransactionIds: Set<String> = []
     /// The number of invalid documents, which were not recorded.
     public private(set) var refused = 0
     /// The reason why the first of the invalid documents was refused; `nil` if all documents are valid.
@@ -47,7 +47,7 @@ public struct HistoryReport: Hashable, Sendable {
         return report
     }
 
-    fileprivate mutating func refuse(because error: VerificationError) {
+    private mutating func refuse(because error: VerificationError) {
         refused += 1
         refusal = refusal ?? "\(error)"
     }
@@ -61,13 +61,28 @@ extension OrderLookupResponse {
 extension Reconciler {
     /// Records the valid documents of an answer in one commit.
     ///
-    /// - Parameter choose: Selects the documents to record among the valid documents.
     /// - Returns: The transactions in the valid documents.
     /// - Throws: `VerificationError` if a document is refused now but may pass on a retry; `LedgerStorageError`.
     func record(
-        _ documents: [CheckedDocument<Verified<JWSTransactionDecodedPayload>>], in report: inout HistoryReport,
-        choosing choose: ([Evidence]) -> [Evidence] = { $0 }
+        _ documents: [CheckedDocument<Verified<JWSTransactionDecodedPayload>>], in report: inout HistoryReport
     ) async throws -> [JWSTransactionDecodedPayload] {
+        let (evidence, payloads) = try report.take(documents)
+        if !evidence.isEmpty { report.count(try await ledger.record(evidence, at: now())) }
+        return payloads
+    }
+}
+
+extension HistoryReport {
+    /// Counts the invalid documents of an answer.
+    ///
+    /// - Returns: The valid documents, and their transactions.
+    /// - Throws: `VerificationError` if a document is refused now but may pass on a retry.
+    ///
+    /// Not inlined into its asynchronous callers, because this compiler's optimizer miscompiles the result.
+    @inline(never)
+    mutating func take(
+        _ documents: [CheckedDocument<Verified<JWSTransactionDecodedPayload>>]
+    ) throws(VerificationError) -> (evidence: [Evidence], payloads: [JWSTransactionDecodedPayload]) {
         var evidence: [Evidence] = []
         var payloads: [JWSTransactionDecodedPayload] = []
         for document in documents {
@@ -78,13 +93,10 @@ extension Reconciler {
                 payloads.append(transaction.payload)
             case .failure(let error):
                 if error.isRetryable { throw error }
-                report.refuse(because: error)
+                refuse(because: error)
             }
         }
-        report.originalTransactionIds.formUnion(payloads.compactMap(\.originalTransactionId))
-        let chosen = choose(evidence)
-        report.count(known: evidence.count - chosen.count)
-        if !chosen.isEmpty { report.count(try await ledger.record(chosen, at: now())) }
-        return payloads
+        originalTransactionIds.formUnion(payloads.compactMap(\.originalTransactionId))
+        return (evidence, payloads)
     }
 }

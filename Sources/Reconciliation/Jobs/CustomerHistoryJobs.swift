@@ -32,7 +32,10 @@ extension Reconciler {
         var reading = HistoryReading(question, by: self, timeout: limit / 2)
         do {
             while try await advance(&reading, &job) {
-                if now() >= end { return try await postpone(job, job.next(at: now(), nil)) }
+                guard now() >= end else { continue }
+                try await reading.record()
+                try await store(reading, &job)
+                return try await postpone(job, job.next(at: now(), nil))
             }
         } catch let error as AppStoreAPIError
             where error.isRetryable || error.code == .endlessPages || error.code == .cancelled
@@ -87,9 +90,18 @@ extension Reconciler {
 
     /// Makes the next request of a reading, and stores the progress. Returns false if nothing is left to read.
     private func advance(_ reading: inout HistoryReading, _ job: inout Job) async throws -> Bool {
-        guard try await reading.step() else { return false }
-        try await ledger.prolong(&job, payload: try JSONWriter.bytes(encoding: reading.question), at: now())
+        do {
+            guard try await reading.step() else { return false }
+        } catch {
+            try await store(reading, &job)
+            throw error
+        }
+        try await store(reading, &job)
         return true
+    }
+
+    private func store(_ reading: HistoryReading, _ job: inout Job) async throws {
+        try await ledger.prolong(&job, payload: try JSONWriter.bytes(encoding: reading.question), at: now())
     }
 
     /// The number of attempts, about a day of them, after which a contradiction is believed: Apple may have lost the

@@ -66,14 +66,22 @@ extension Reconciler {
     /// Asks for the states of all subscriptions of a customer, and records the answer. A chain (a purchase with its
     /// renewals) names the customer.
     ///
-    /// - Parameters:
-    ///   - followsAnswer: Whether the App Store has already answered about the customer in this reading.
-    ///   - isNew: Whether to record a valid document.
     /// - Returns: `nil` if the answer has no document to record.
-    @discardableResult func ask(
-        about key: ChainKey, followingAnswer followsAnswer: Bool = false, within limit: Duration,
-        recordingIf isNew: (Evidence) -> Bool = { _ in true }
-    ) async throws -> RecordResult? {
+    @discardableResult func ask(about key: ChainKey, within limit: Duration) async throws -> RecordResult? {
+        let (evidence, refusal) = try await statuses(of: key, within: limit)
+        // An invalid document does not delay the rest. A document that may be valid later is requested again.
+        let result = evidence.isEmpty ? nil : try await ledger.record(evidence, at: now())
+        if let refusal, result == nil || refusal.isRetryable { throw refusal }
+        return result
+    }
+
+    /// Asks for the states of all subscriptions of a customer.
+    ///
+    /// - Parameter followsAnswer: Whether the App Store has already answered about the customer in this reading.
+    /// - Returns: The valid documents, and why the first invalid one is refused.
+    func statuses(
+        of key: ChainKey, followingAnswer followsAnswer: Bool = false, within limit: Duration
+    ) async throws -> (evidence: [Evidence], refusal: VerificationError?) {
         recent.note([key], at: now())
         let answer = try await client.send(
             .subscriptionStatuses(key.originalTransactionId).following(answer: followsAnswer),
@@ -82,15 +90,12 @@ extension Reconciler {
         var refusal: VerificationError?
         for subscription in await verifier.checked(answer, at: now()) {
             do throws(VerificationError) {
-                evidence += try Self.evidence(in: subscription).filter(isNew)
+                evidence += try Self.evidence(in: subscription)
             } catch {
                 refusal = refusal ?? error
             }
         }
-        // An invalid document does not delay the rest. A document that may be valid later is requested again.
-        let result = evidence.isEmpty ? nil : try await ledger.record(evidence, at: now())
-        if let refusal, result == nil || refusal.isRetryable { throw refusal }
-        return result
+        return (evidence, refusal)
     }
 
     private static func evidence(in subscription: CheckedSubscription) throws(VerificationError) -> [Evidence] {
