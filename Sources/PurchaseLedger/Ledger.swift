@@ -31,6 +31,10 @@ public struct Ledger: Sendable {
     /// Called after a commit that stores a record which is already due, such as a job to be done at once.
     package var onDue: @Sendable () -> Void = {}
 
+    /// Returns the time by which events are delivered, and by which the ids in them go
+    /// (``DeletedCustomer/lifetime``). `nil` stands for the time of each change, which can be a simulator's.
+    package var wall: (@Sendable () -> Timestamp)?
+
     /// Called after a commit that stored events, once for each app that has a new event.
     package var onEvents: @Sendable (_ bundleId: String) -> Void = { _ in }
 
@@ -52,10 +56,10 @@ extension Ledger {
     func commit<Output: Sendable>(
         _ query: LedgerQuery, at now: Timestamp, _ decide: @escaping @Sendable (inout LedgerDraft) -> Output
     ) async throws -> Output {
-        let rules = rules
+        let (rules, wall) = (rules, wall?() ?? now)
         do {
             let (output, leavesDue, apps) = try await storage.commit(query) { snapshot in
-                var draft = LedgerDraft(snapshot, rules, at: now)
+                var draft = LedgerDraft(snapshot, rules, at: now, wall: wall)
                 let output = decide(&draft)
                 return try draft.decision((output, draft.leavesDue, Set(draft.changes.events.map(\.scope.bundleId))))
             }
@@ -418,8 +422,8 @@ extension Ledger {
     ///
     /// - Parameters:
     ///   - cursor: The `next` of the last page; `nil` for the beginning.
-    ///   - now: The present time, so that the page names the customers deleted in the last 30 days. With `nil`, it
-    ///     names no deleted customer.
+    ///   - now: The present time by the clock of deliveries, so that the page names the customers deleted in the last
+    ///     30 days. With `nil`, it names no deleted customer.
     /// - Throws: ``EventCursorError``, ``LedgerStorageError``.
     public func events(
         of bundleId: String, after cursor: EventCursor? = nil, limit: Int, at now: Timestamp? = nil

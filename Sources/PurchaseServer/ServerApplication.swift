@@ -24,7 +24,7 @@ public struct ServerApplication: Sendable {
     public var now: @Sendable () -> Timestamp
 
     /// Returns the time of the machine even if ``now`` returns a simulator's time. `nil` stands for ``now``.
-    public var wall: (@Sendable () -> Timestamp)?
+    public var wall: (@Sendable () -> Timestamp)? { didSet { ledger?.ledger.wall = wall } }
 
     /// The maximum number of connections to the endpoints of webhooks.
     package var webhookConnections = WebhookSender.maxConnections
@@ -171,7 +171,7 @@ public struct ServerApplication: Sendable {
         let sender = WebhookSender(
             networks: service.webhookNetworks, clock: clock, maxConnections: webhookConnections)
         let parts = WebhookParts(
-            service, sender: sender, now: now, wall: wall ?? now, clock: clock, logger: logger)
+            service, sender: sender, wall: wall ?? now, clock: clock, logger: logger)
         return WebhookService(parts, of: service)
     }
 

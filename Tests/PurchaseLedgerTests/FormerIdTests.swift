@@ -91,6 +91,17 @@ import Testing
         }
     }
 
+    @Test func `ids go by the clock of deliveries, also if the ledger has a simulator's time`() async throws {
+        var shop = try await Self.shop()
+        shop.ledger.wall = { Facts.day(2) }
+        try await Self.unlink(shop, "rob", from: "anna", day: 800)
+        try await Self.delete(shop, "anna", day: 900)
+        #expect(try await Self.names(shop, day: 31.9).last == "customer.deleted anna anna bert rob")
+        #expect(try await shop.ledger.eraseDeletedIds(at: Facts.day(31.9)) == 0)
+        #expect(try await Self.names(shop, day: 32).last == "customer.deleted -")
+        for id in ["anna", "bert", "rob"] { #expect(try await Self.keeps(shop, id, day: 32) == false) }
+    }
+
     // MARK: Erasures
 
     @Test func `an id that was taken off, and was a customer of its own since, is nowhere after its erasure`()

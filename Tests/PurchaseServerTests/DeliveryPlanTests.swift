@@ -22,6 +22,9 @@ private struct PlanWorld {
     /// The probability of a failure, and the events that always fail.
     var failureRate = 0.0
     var hopeless: Set<Int64> = []
+    /// The customers of events, and the ids in deletions.
+    var customers: [Int64: String] = [:]
+    var deletions: [Int64: [String]] = [:]
 
     private(set) var plan: DeliveryPlan
     private(set) var stored: WebhookProgress
@@ -86,7 +89,10 @@ private struct PlanWorld {
         let cursor = EventCursor(start)
         let end = min(Int(start) + 100, lanes.count)
         let page = (Int(start)..<end).map { index in
-            DeliveryPlan.Delivery(EventCursor(Int64(index) + 1), lane: lanes[index], body: [])
+            var delivery = DeliveryPlan.Delivery(EventCursor(Int64(index) + 1), lane: lanes[index], body: [])
+            delivery.customer = customers[Int64(index) + 1]
+            delivery.deletedIds = deletions[Int64(index) + 1] ?? []
+            return delivery
         }
         plan.add(page, after: cursor, next: EventCursor(Int64(end)))
     }
@@ -175,6 +181,38 @@ private struct PlanWorld {
             last[lane] = sent.event
         }
         #expect(seen.count == 500, "seed \(seed)")
+    }
+
+    /// Customers are deleted twice by one of two ids, and return as new customers, whose lane is another one.
+    @Test(arguments: Seeds.first(8, soak: 300), [nil, 300])
+    func `an ordered endpoint gets the deletion of an id before the events of a customer who returns with it`(
+        seed: UInt64, odds: Int?
+    ) {
+        var world = PlanWorld(seed: seed, events: 500, isOrdered: true)
+        world.failureRate = 0.3
+        // A deletion that is never delivered holds nothing back once it is set aside.
+        world.hopeless = [7]
+        var random = SeededRandom(seed: ~seed)
+        var returns: [Int64: Int64] = [:]
+        for number in 0..<24 {
+            let deletion = number == 0 ? 7 : Int64.random(in: 1...400, using: &random)
+            guard world.customers[deletion] == nil, world.deletions[deletion] == nil else { continue }
+            let ids = ["\(number % 12)", "alias of \(number % 12)"]
+            world.deletions[deletion] = ids
+            for event in (deletion + 1)...(deletion + 40) where world.deletions[event] == nil {
+                guard Int.random(in: 0..<8, using: &random) == 0, world.customers[event] == nil else { continue }
+                world.customers[event] = ids.randomElement(using: &random)
+                returns[event] = deletion
+            }
+        }
+        world.run(crashingOneIn: odds)
+        #expect(world.isDone && world.missedRoom == 0 && !returns.isEmpty, "seed \(seed)")
+        var seen: Set<Int64> = []
+        for sent in world.sent where sent.isDelivered && seen.insert(sent.event).inserted {
+            guard let deletion = returns[sent.event], deletion != 7 else { continue }
+            #expect(seen.contains(deletion), "seed \(seed): \(sent.event) before \(deletion)")
+        }
+        #expect(seen.count == 499, "seed \(seed)")
     }
 
     @Test(arguments: Seeds.first(4, soak: 50), [false, true])

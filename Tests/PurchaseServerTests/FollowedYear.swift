@@ -294,7 +294,7 @@ struct FollowedYear {
         let sender = WebhookSender(
             networks: service.webhookNetworks, clock: ContinuousClock(), limit: .seconds(3600), on: Self.loop)
         let parts = WebhookParts(
-            service, sender: sender, gathering: .zero, now: now, wall: now, clock: QuickClock(), logger: logger)
+            service, sender: sender, gathering: .zero, wall: now, clock: QuickClock(), logger: logger)
         return WebhookService(parts, of: service, interval: .milliseconds(20))
     }
 

@@ -254,6 +254,21 @@ import Testing
         #expect(resumed["state"]?.string == "active" && resumed["disabledReason"] == nil)
     }
 
+    @Test func `a resume says whether ids in the events that follow are gone`() async throws {
+        var world = try await Self.world()
+        for (days, isGone) in [(29.9, false), (30, true)] {
+            let then = Self.now.advanced(by: .seconds(-days * 86_400))
+            world.server.wall = { then }
+            let (id, _) = try await Self.add(to: world)
+            world.server.wall = { Self.now }
+            let path = "/v1/webhooks/\(id)/resume"
+            #expect(try await world.send(.post, path).1["idsGone"] == nil)
+            let request = GrantRequest(id: "g \(days)", entitlement: "pro", why: "a test")
+            _ = try await world.ledger.make(request, forCustomer: "anna", of: "com.example", at: then)
+            #expect(try await world.send(.post, path).1["idsGone"] == (isGone ? .bool(true) : nil), "\(days)")
+        }
+    }
+
     @Test(arguments: [
         ("{}", "400 invalidRequest"), (#"{"after":"0","setAside":true}"#, "400 invalidRequest"),
         (#"{"setAside":false}"#, "400 invalidRequest"), (#"{"since":null}"#, "400 invalidRequest"),

@@ -124,7 +124,7 @@ extension LedgerDraft {
     private mutating func forgetMerge(of number: Int64, in bundleId: String) {
         let key = MergeNote.key(Customer(number: number, bundleId: bundleId))
         guard record(key) != nil else { return }
-        let name = mergeNote(of: number, in: bundleId).flatMap { DeletedCustomer($0, at: now) }
+        let name = mergeNote(of: number, in: bundleId).flatMap { DeletedCustomer($0, at: wall) }
         erase(key)
         if let name { put(name) }
     }
@@ -132,7 +132,7 @@ extension LedgerDraft {
     /// The ids that were taken off a customer in the last 30 days.
     mutating func removedIds(of customer: Customer) -> RemovedIds {
         var removed = RemovedIds(readable: record(RemovedIds.key(customer))) ?? RemovedIds(customer)
-        removed.forget(at: now)
+        removed.forget(at: wall)
         return removed
     }
 
@@ -211,7 +211,7 @@ extension LedgerDraft {
         leaveResidue(of: records.filter { erased.contains($0.key) })
         for account in accounts.sorted(by: { $0.id < $1.id }) { removeIfUnused(account, in: scope) }
         forgetMerges(of: customer.customer)
-        put(DeletedCustomer(customer, requestedId: id.id, removedIds: unusedIds, at: now))
+        put(DeletedCustomer(customer, requestedId: id.id, removedIds: unusedIds, at: wall))
         changes.events.append(LedgerEvent(.customerDeleted, in: scope, at: now, customer: customer.customer))
         return report(purchases: records.count, erased)
     }
@@ -230,7 +230,7 @@ extension LedgerDraft {
             chains(of: account).isEmpty
         else { return }
         remove(customer)
-        put(DeletedCustomer(customer, requestedId: account.id, at: now))
+        put(DeletedCustomer(customer, requestedId: account.id, at: wall))
         changes.events.append(LedgerEvent(.customerDeleted, in: scope, at: now, customer: customer.customer))
     }
 }

@@ -68,7 +68,7 @@ extension LedgerDraft {
         renewGrantNotes(of: customer)
         keepOwnIds(inMergesInto: customer)
         var removed = removedIds(of: customer.customer)
-        let number = removed.add(alias.id, at: now)
+        let number = removed.add(alias.id, at: wall)
         put(removed)
         append(.aliasRemoved, about: customer.customer, in: scope) { $0.removedId = number }
         return .removed

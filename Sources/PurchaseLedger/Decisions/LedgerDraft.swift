@@ -10,6 +10,8 @@ import AppStoreModel
 struct LedgerDraft {
     let rules: LedgerRules
     let now: Timestamp
+    /// The time by which the ids of former customers go; see ``Ledger/wall``.
+    let wall: Timestamp
     private let loaded: LedgerSnapshot
     /// ``loaded`` with the changes decided so far.
     private var state: LedgerSnapshot
@@ -22,11 +24,12 @@ struct LedgerDraft {
     var refusal: (any Error)?
     private var missing: Set<LedgerKey> = []
 
-    init(_ snapshot: LedgerSnapshot, _ rules: LedgerRules, at now: Timestamp) {
+    init(_ snapshot: LedgerSnapshot, _ rules: LedgerRules, at now: Timestamp, wall: Timestamp) {
         loaded = snapshot
         state = snapshot
         self.rules = rules
         self.now = now
+        self.wall = wall
     }
 
     /// The decision: the changes to commit, or a query of records to load first.

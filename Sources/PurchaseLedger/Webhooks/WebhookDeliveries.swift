@@ -131,11 +131,31 @@ extension Ledger {
     package func webhooksNeedEvents(at now: Timestamp?) async throws -> Timestamp? {
         var first: Timestamp?
         for endpoint in try await webhookEndpoints() where endpoint.state == .active {
-            for position in try await neededPositions(of: endpoint, at: now) {
-                let page = try await webhookEvents(
-                    of: endpoint.bundleId, after: position, limit: 1, at: .distantPast)
-                if let time = page.events.first?.recordedAt { first = min(first ?? time, time) }
-            }
+            if let time = try await firstEvent(neededBy: endpoint, at: now) { first = min(first ?? time, time) }
+        }
+        return first
+    }
+
+    /// Whether an endpoint waits for events from a time whose ids are gone: the ids that were deleted or taken off then
+    /// (``DeletedCustomer/lifetime``).
+    ///
+    /// - Parameters:
+    ///   - now: The time of the ledger.
+    ///   - wall: The time of the machine.
+    package func webhookLacksIds(
+        _ endpoint: WebhookEndpoint, at now: Timestamp, wall: Timestamp
+    ) async throws -> Bool {
+        let lifetime = DeletedCustomer.lifetime
+        // In a simulator's time, the events of a new endpoint may be months old.
+        guard endpoint.createdAt.advanced(by: lifetime) <= wall else { return false }
+        return try await firstEvent(neededBy: endpoint, at: nil).map { $0.advanced(by: lifetime) <= now } ?? false
+    }
+
+    private func firstEvent(neededBy endpoint: WebhookEndpoint, at now: Timestamp?) async throws -> Timestamp? {
+        var first: Timestamp?
+        for position in try await neededPositions(of: endpoint, at: now) {
+            let page = try await webhookEvents(of: endpoint.bundleId, after: position, limit: 1, at: .distantPast)
+            if let time = page.events.first?.recordedAt { first = min(first ?? time, time) }
         }
         return first
     }
@@ -147,9 +167,7 @@ extension Ledger {
         guard var positions = Self.positions(snapshot.records[id.key], of: endpoint, at: now) else { return [] }
         let waiting = try await failedDeliveries(
             of: endpoint.id, of: endpoint.bundleId, setAside: false, limit: .max)
-        positions += waiting.compactMap { failed in
-            failed.event.number.map { EventCursor(max(0, $0 - 1), epoch: failed.event.epoch) }
-        }
+        positions += waiting.map(\.position)
         let epochs = Dictionary(grouping: positions.filter { $0.number != nil }, by: \.epoch)
         return epochs.values.compactMap { $0.min { ($0.number ?? 0) < ($1.number ?? 0) } }
     }

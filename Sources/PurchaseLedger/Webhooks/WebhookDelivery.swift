@@ -58,6 +58,8 @@ public struct FailedDelivery: Hashable, Sendable {
     public let event: EventCursor
     /// The lane of the event.
     public let lane: Int
+    /// The cursor before the event.
+    package var position: EventCursor { event.number.map { EventCursor(max(0, $0 - 1), epoch: event.epoch) } ?? event }
     /// The number of failed attempts since the first, or since the event was replayed.
     public var attempts: Int
     /// The time of the next attempt; `nil` if the event was set aside after the last attempt.

@@ -30,6 +30,9 @@ package struct WebhookBody: Encodable, Sendable {
     /// The time of the last rotation of the secret, in milliseconds since 1970; `null` before the first. For 24 hours
     /// after it, the previous secret signs too.
     @Nullable var rotatedAt: Timestamp?
+    /// True, in the answer to a resume, if events of more than 30 days ago are to be delivered: the ids that were
+    /// deleted or taken off then are gone, so the receiver must begin again.
+    var idsGone: Bool?
     /// The secret of the signatures `v1`; only in the answers to a new endpoint and to a rotation.
     var secret: String?
     /// The public key of the signatures `v1a`; beside `secret`, and only if `asymmetric` is true.

@@ -54,7 +54,8 @@ package struct Housekeeping: Service {
     package var apps: [String: AppConfiguration] = [:]
     /// Judges the clock; `nil` if the clock counts as correct.
     package var judge: ClockJudge?
-    /// Returns the time of the machine, by which webhooks are served; `nil` if the ledger's time is the machine's.
+    /// Returns the time of the machine, by which webhooks are served and the ids in events go; `nil` if the ledger's
+    /// time is the machine's.
     package var wall: (@Sendable () -> Timestamp)?
 
     private let ledger: Ledger
@@ -178,7 +179,7 @@ package struct Housekeeping: Service {
     /// Erases the ids of customers deleted 30 days ago. While the clock is doubtful, no id is erased. A clock that is
     /// ahead would erase the ids before all readers of events have seen the deletion.
     private func eraseDeletedIds(_ interval: inout Interval) async throws {
-        let now = now()
+        let now = wall?() ?? now()
         guard interval.isOver, judge?.isDoubtful != true else { return }
         interval.begin()
         var count = Self.deletionLimit

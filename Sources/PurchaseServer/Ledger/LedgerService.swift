@@ -8,7 +8,7 @@ public import PurchaseLedger
 public struct LedgerService: Sendable {
     /// The ledger. It cannot be replaced, because its callbacks belong to this service: each commit, for example,
     /// counts for the server's readiness.
-    public private(set) var ledger: Ledger
+    public internal(set) var ledger: Ledger
     /// Accepts the documents of the ledger's apps and environments.
     public var verifier: AppStoreVerifier
     /// The configuration of apps, by bundle id. A missing app has the defaults.

@@ -75,7 +75,8 @@ struct EventRoutes: Sendable {
     private func events(
         _ request: AuthenticatedRequest, after cursor: EventCursor?, _ limit: Int
     ) async throws -> EventPage {
-        try await request.ledger.events(of: request.scope.bundleId, after: cursor, limit: limit, at: request.now)
+        try await request.ledger.events(
+            of: request.scope.bundleId, after: cursor, limit: limit, at: authentication.wall())
     }
 
     /// Waits for the next event. A shutdown ends the wait, and so does the revocation of the key.

@@ -183,7 +183,10 @@ struct WebhookRoutes: Sendable {
     }
 
     private func resume(_ request: AuthenticatedRequest) async throws -> WebhookBody? {
-        try await change(request) { [now] in $0.resume(at: now) }.map { WebhookBody($0) }
+        guard let endpoint = try await change(request, { [now] in $0.resume(at: now) }) else { return nil }
+        var body = WebhookBody(endpoint)
+        body.idsGone = try await request.ledger.webhookLacksIds(endpoint, at: request.now, wall: now) ? true : nil
+        return body
     }
 
     private func test(_ request: AuthenticatedRequest) async throws -> WebhookTestBody? {

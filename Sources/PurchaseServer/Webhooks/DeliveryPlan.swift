@@ -8,6 +8,9 @@ package import PurchaseLedger
 ///
 /// Each lane (``WebhookProgress/lane(of:)``) sends its events one after the other. A failed event leaves its lane and
 /// is sent again later. An ordered lane waits for it; other lanes go on, until too many failed events wait.
+///
+/// A customer who returns after a deletion is a new customer, whose events may be in another lane than the deletion. An
+/// ordered lane therefore also waits until the deletion of the id in its next event is delivered.
 package struct DeliveryPlan: Sendable {
     /// An event to send.
     package struct Delivery: Hashable, Sendable {
@@ -16,6 +19,10 @@ package struct DeliveryPlan: Sendable {
         package var lane: Int
         /// The request's body, as the feed had the event moments ago; `nil` to read the event again.
         package var body: [UInt8]?
+        /// The id by which the event names its customer.
+        package var customer: String?
+        /// All ids of the deleted customer, if the event is a deletion.
+        package var deletedIds: [String] = []
         /// The number of failed attempts so far.
         fileprivate(set) package var attempts = 0
 
@@ -24,6 +31,8 @@ package struct DeliveryPlan: Sendable {
             self.lane = lane
             self.body = body
         }
+
+        fileprivate var number: Int64 { event.number ?? 0 }
     }
 
     /// The outcome of an attempt.
@@ -56,6 +65,10 @@ package struct DeliveryPlan: Sendable {
     private var failed: [EventCursor: FailedDelivery]
     /// The failed events that are being sent.
     private var retried: Set<EventCursor> = []
+    /// The cursor up to which the feed was searched for deletions, also those in lanes that wait.
+    private var searchedTo: EventCursor
+    /// The deletions that an ordered endpoint has not got yet, by each id of the customer.
+    private var deletions: [String: [Delivery]] = [:]
     /// The time of the earliest attempt of a failed event that is not being sent; `nil` without any.
     private var nextRetry: Timestamp?
     /// The most requests at a time. It halves when the endpoint asks to slow down, and grows with each delivery.
@@ -91,6 +104,8 @@ package struct DeliveryPlan: Sendable {
         self.progress = progress
         self.failed = Dictionary(failed.map { ($0.event, $0) }) { $1 }
         lanes = progress.positions.map { Lane(readTo: $0) }
+        let positions = progress.positions + failed.map(\.position)
+        searchedTo = positions.min { ($0.number ?? 0) < ($1.number ?? 0) } ?? EventCursor(0)
         results = WebhookResults(progress: progress)
         nextRetry = failed.compactMap(\.dueAt).min()
     }
@@ -100,10 +115,12 @@ package struct DeliveryPlan: Sendable {
 
 extension DeliveryPlan {
     /// The cursor after which to read the next page: where the lane that is furthest behind, of the lanes without
-    /// events, has read to. `nil` if no lane needs events.
+    /// events, has read to, or at an ordered endpoint where the search for deletions is. `nil` if no lane needs events.
     package var cursorToRead: EventCursor? {
-        lanes.indices.filter { lanes[$0].queue.isEmpty && lanes[$0].sending == nil && !waits($0) }
-            .map { lanes[$0].readTo }.min { ($0.number ?? 0) < ($1.number ?? 0) }
+        let cursors = lanes.indices.filter { lanes[$0].queue.isEmpty && lanes[$0].sending == nil && !waits($0) }
+            .map { lanes[$0].readTo }
+        let searched = endpoint.isOrdered && !cursors.isEmpty ? [searchedTo] : []
+        return (cursors + searched).min { ($0.number ?? 0) < ($1.number ?? 0) }
     }
 
     /// Adds a page of the feed.
@@ -112,6 +129,7 @@ extension DeliveryPlan {
     ///   - cursor: The cursor after which the page begins.
     ///   - next: The cursor at its end.
     package mutating func add(_ page: [Delivery], after cursor: EventCursor, next: EventCursor) {
+        searchDeletions(page, after: cursor, next: next)
         let events = Dictionary(grouping: page, by: \.lane)
         for index in lanes.indices where !waits(index) && lanes[index].queue.count < Self.queueLimit {
             // A lane that has not read up to the page would miss events, and a lane that has read the page has them.
@@ -125,6 +143,30 @@ extension DeliveryPlan {
         }
     }
 
+    /// Notes the deletions of a page that an ordered endpoint has not got.
+    private mutating func searchDeletions(_ page: [Delivery], after cursor: EventCursor, next: EventCursor) {
+        guard endpoint.isOrdered, searchedTo.isContinued(from: cursor, to: next) else { return }
+        deletions = deletions.compactMapValues { known in
+            let pending = known.filter(isPending)
+            return pending.isEmpty ? nil : pending
+        }
+        for deletion in page where deletion.number > searchedTo.number ?? 0 && isPending(deletion) {
+            for id in deletion.deletedIds { deletions[id, default: []].append(deletion) }
+        }
+        searchedTo = next
+    }
+
+    /// Whether an event was neither delivered nor set aside.
+    private func isPending(_ delivery: Delivery) -> Bool {
+        progress.positions[delivery.lane].number ?? 0 < delivery.number || failed[delivery.event] != nil
+    }
+
+    /// Whether an earlier deletion of the id in a lane's next event is to be delivered first.
+    private func waitsForDeletion(_ index: Int) -> Bool {
+        guard !deletions.isEmpty, let next = lanes[index].queue.first, let id = next.customer else { return false }
+        return deletions[id]?.contains { $0.number < next.number && isPending($0) } ?? false
+    }
+
     /// Notes that a second has passed on the machine's clock, by which queued events grow old.
     package mutating func passSecond() {
         for index in lanes.indices where !lanes[index].queue.isEmpty { lanes[index].age += 1 }
@@ -133,6 +175,7 @@ extension DeliveryPlan {
     /// Continues at another cursor, because the ledger has no events after the cursor of some lanes: events were erased
     /// before their delivery, or the ledger was restored.
     package mutating func skip(from lost: EventCursor, to oldest: EventCursor) {
+        if searchedTo == lost { searchedTo = oldest }
         for index in lanes.indices where lanes[index].readTo == lost {
             lanes[index].readTo = oldest
             settle(index)
@@ -183,7 +226,9 @@ extension DeliveryPlan {
     package func canBegin(at now: Timestamp, atMost limit: Int = .max) -> Bool {
         guard room(at: now, atMost: limit) > 0 else { return false }
         if let nextRetry, isDue(nextRetry, at: now), retried.count < WebhookProgress.lanes { return true }
-        return lanes.contains { $0.sending == nil && !$0.queue.isEmpty }
+        return lanes.indices.contains {
+            lanes[$0].sending == nil && !lanes[$0].queue.isEmpty && !waitsForDeletion($0)
+        }
     }
 
     /// Notes the outcome of an attempt, and begins the next event of the same lane.
@@ -208,7 +253,9 @@ extension DeliveryPlan {
     }
 
     private mutating func begin(lane index: Int) -> Delivery? {
-        guard lanes[index].sending == nil, !waits(index), let next = fresh(index) else { return nil }
+        guard lanes[index].sending == nil, !waits(index), !waitsForDeletion(index), let next = fresh(index) else {
+            return nil
+        }
         lanes[index].sending = next.event
         return next
     }

@@ -55,14 +55,17 @@ extension EndpointRequests {
     func deliveries(in page: WebhookPage) -> [DeliveryPlan.Delivery] {
         page.page.events.compactMap { event in
             guard let cursor = event.cursor, endpoint.wants(event) else { return nil }
-            return DeliveryPlan.Delivery(
+            var delivery = DeliveryPlan.Delivery(
                 cursor, lane: WebhookProgress.lane(of: event), body: page.body(of: event, cursor))
+            delivery.customer = page.page.customerId(of: event)
+            delivery.deletedIds = page.page.allDeletedIds(of: event) ?? []
+            return delivery
         }
     }
 
     /// The event as the feed has it now; `nil` if it was erased.
     private func body(of event: EventCursor) async throws -> Result<[UInt8], any Error>? {
-        let page = try await parts.ledger.webhookEvent(event, of: endpoint.bundleId, at: parts.now())
+        let page = try await parts.ledger.webhookEvent(event, of: endpoint.bundleId, at: parts.wall())
         return page.flatMap { page in page.events.first.map { WebhookPage.body(of: $0, in: page) } }
     }
 }

@@ -12,10 +12,9 @@ package struct WebhookParts: Sendable {
     /// The networks to which requests may go although they are not public.
     package var networks: [IPNetwork]
     let feed: WebhookFeed
-    /// Returns the time of the ledger, for reading its events.
-    package var now: @Sendable () -> Timestamp
-    /// Returns the time of the machine even if ``now`` returns a simulator's time, of which a second can be a day:
-    /// receivers live by real clocks, so signatures, attempts, leases and rotations have real times.
+    /// Returns the time of the machine even if the ledger has a simulator's time, of which a second can be a day:
+    /// receivers live by real clocks, so signatures, attempts, leases and rotations have real times, and so has the end
+    /// of the ids in events.
     package var wall: @Sendable () -> Timestamp
     package var clock: any Clock<Duration>
     package var logger: Logger
@@ -25,20 +24,18 @@ package struct WebhookParts: Sendable {
     /// - Parameter gathering: The time after the newest events were read until the feed is read again.
     package init(
         _ service: LedgerService, sender: WebhookSender, gathering: Duration = .milliseconds(50),
-        now: @escaping @Sendable () -> Timestamp, wall: @escaping @Sendable () -> Timestamp,
-        clock: any Clock<Duration>, logger: Logger
+        wall: @escaping @Sendable () -> Timestamp, clock: any Clock<Duration>, logger: Logger
     ) {
         ledger = service.ledger
         secrets = service.webhookSecrets
         networks = service.webhookNetworks
         self.sender = sender
-        self.now = now
         self.wall = wall
         self.clock = clock
         self.logger = logger
         failure = ThrottledWarning("A webhook waits", clock: clock, logger)
         feed = WebhookFeed(
-            service.ledger, service.followers, gathering: gathering, now: now, clock: clock, failure)
+            service.ledger, service.followers, gathering: gathering, now: wall, clock: clock, failure)
     }
 }
 

@@ -44,6 +44,12 @@ struct WebhookOptions: ParsableArguments {
                 id, of: app, at: SystemClock.now(), try change(composition))
             guard let endpoint = changed else { throw unknown(app) }
             try Terminal.print("\(verb): \(endpoint.line)")
+            let now = SystemClock.now()
+            guard endpoint.state == .active, try await ledger.webhookLacksIds(endpoint, at: now, wall: now) else {
+                return
+            }
+            try Terminal.print(
+                "Events of more than 30 days ago follow, and the ids deleted or taken off then are gone: begin again.")
         }
     }
 }
