@@ -252,7 +252,8 @@ import Testing
     @Test(arguments: [
         (#"{"status":0}"#, AppStoreAPIError.Code?.some(.malformedAnswer)), (#"{"status":1}"#, nil),
         (#"{"status":0,"signedTransactions":null}"#, .malformedAnswer),
-        (#"{"status":0,"signedTransactions":[]}"#, .malformedAnswer), (#"{"status":0,"signedTransactions":["x"]}"#, nil),
+        (#"{"status":0,"signedTransactions":[]}"#, .malformedAnswer),
+        (#"{"status":0,"signedTransactions":["x"]}"#, nil),
     ])
     func `an order that exists has transactions`(body: String, code: AppStoreAPIError.Code?) async throws {
         let fixture = try ClientFixture(production: [.answer(200, body)])

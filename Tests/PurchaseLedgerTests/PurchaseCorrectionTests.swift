@@ -109,6 +109,44 @@ import Testing
         }
     }
 
+    @Test(arguments: ClaimPolicy.allCases, Seeds.first(12))
+    func `a correction and a denial last under whatever original id a transaction comes`(
+        policy: ClaimPolicy, seed: UInt64
+    ) async throws {
+        var random = SeededRandom(seed: seed)
+        let shop = try Shop(policy)
+        let customers = ["anna", "bert", "cora"]
+        var corrected: Set<String> = []
+        var isDenied = false
+        for step in 0..<40 {
+            let now = Facts.day(1 + Double(step) / 100)
+            let customer = try #require(customers.randomElement(using: &random))
+            let document = try await shop.signed.evidence(
+                transaction: shop.signed.transaction(
+                    "1", original: ["1", "7", "9"].randomElement(using: &random) ?? "1", signed: 1 + Double(step) / 100)
+            )
+            switch step == 0 ? 9 : step == 1 ? 0 : Int.random(in: 0..<9, using: &random) {
+            case 0:
+                corrected = [customer]
+                _ = try await shop.ledger.move(Self.transaction(), to: [customer], Self.correction(), at: now)
+            case 1:
+                isDenied = try await shop.ledger.deny(Self.transaction(), Self.correction(), at: now) != nil
+            case 2:
+                isDenied = try await shop.ledger.allow(Self.transaction(), Self.correction(), at: now) == nil
+            case 3...6: _ = try await shop.ledger.record([document], at: now)
+            default: _ = try await shop.ledger.record([document], claimedBy: customer, at: now)
+            }
+            guard step > 0 else { continue }
+            for customer in customers {
+                let holdings = try await shop.ledger.holdings(of: customer, in: Facts.scope, at: now)
+                let isOwner = corrected.contains(customer)
+                #expect(
+                    holdings?.entitlements.isEmpty ?? true == !(isOwner && !isDenied),
+                    "seed \(seed), step \(step), \(customer)")
+            }
+        }
+    }
+
     @Test(arguments: [(false, "1"), (true, "1"), (true, "9")])
     func `after the erasure of a corrected owner, only a correction gives the purchase to somebody`(
         keepsEvidence: Bool, original: String

@@ -139,10 +139,36 @@ import Testing
                 (3, nil, pro(signed, of: "1", 3, isRefunded: true)),
             ]
         },
-        Story("a transaction told under bob's original id, then under anna's again", [(3, [anna])]) { signed in
+        Story(
+            "a transaction that bob claims under another original id is bob's, also under the first one", [(3, [bob])]
+        ) {
+            signed in
             try [
                 (1, anna, pro(signed, of: "1", 1)), (2, bob, pro(signed, of: "9", 2)),
                 (3, nil, pro(signed, of: "1", 3)),
+            ]
+        },
+        Story("a transaction that Apple alone tells under other original ids stays with its owner", [(6, [anna])]) {
+            signed in
+            try [
+                (1, anna, pro(signed, of: "1", 1)), (2, nil, pro(signed, of: "9", 2)),
+                (3, nil, pro(signed, of: "1", 3)), (4, nil, pro(signed, of: "9", 4)),
+                (5, anna, pro(signed, of: "1", 1)),
+            ]
+        },
+        Story("… also if the copy is presented only afterwards", [(3, [anna])]) { signed in
+            try [(1, nil, pro(signed, of: "9", 2)), (2, anna, pro(signed, of: "1", 1))]
+        },
+        Story("… also if the other tells an account that had not claimed it", [(3, [anna])]) { signed in
+            try [
+                (1, anna, pro(signed, of: "1", 1)),
+                (
+                    2, nil,
+                    .transaction(
+                        signed.transaction("1", original: "9", product: "pro", signed: 2) {
+                            $0.appAccountToken = tokens[bob]
+                        })
+                ),
             ]
         },
         Story("a transaction signed anew without its account token stays with the account", [(2, [anna])]) { signed in

@@ -23,6 +23,10 @@ struct LedgerDraft {
     /// The error with which the decision is refused; `nil` if the decision is not refused.
     var refusal: (any Error)?
     private var missing: Set<LedgerKey> = []
+    /// The chains by the ids of their transactions, if there are more than ``fewChains``. A receipt may have thousands.
+    private var chainsOfTransactions: [String: Set<ChainKey>] = [:]
+    /// As many chains are searched one by one, which costs less than to note all transactions of one long chain.
+    private static let fewChains = 16
 
     init(_ snapshot: LedgerSnapshot, _ rules: LedgerRules, at now: Timestamp, wall: Timestamp) {
         loaded = snapshot
@@ -110,14 +114,31 @@ extension LedgerDraft {
         return ChainRecord(key)
     }
 
-    mutating func put(_ record: ChainRecord) { state.chains[record.key] = record }
+    mutating func put(_ record: ChainRecord) {
+        let old = state.chains.updateValue(record, forKey: record.key)?.chain
+        let count = (old?.transactions.count, old?.residue.count)
+        guard !chainsOfTransactions.isEmpty, count != (record.chain.transactions.count, record.chain.residue.count)
+        else { return }
+        note(record)
+    }
+
+    /// Notes which transactions a chain has.
+    private mutating func note(_ record: ChainRecord) {
+        for id in record.chain.transactions.keys { chainsOfTransactions[id, default: []].insert(record.key) }
+        for id in record.chain.residue.keys { chainsOfTransactions[id, default: []].insert(record.key) }
+    }
 
     /// The chains that have a transaction, or residue of it (``Chain/residue``), in the order of their keys. Empty if
     /// several purchases may have the id.
     mutating func chains(of key: TransactionKey) -> [ChainRecord] {
         guard key.isUnique else { return [] }
         look(up: .transaction(key))
-        return state.chains.values.filter { $0.chain.knows(key) }.sorted { $0.key < $1.key }
+        guard state.chains.count > Self.fewChains else {
+            return state.chains.values.filter { $0.chain.knows(key) }.sorted { $0.key < $1.key }
+        }
+        if chainsOfTransactions.isEmpty { for record in state.chains.values { note(record) } }
+        let chains = chainsOfTransactions[key.transactionId] ?? []
+        return chains.sorted().compactMap { state.chains[$0] }.filter { $0.chain.knows(key) }
     }
 
     /// The loaded chains that a customer owns, ordered by key.

@@ -20,6 +20,8 @@ struct Recording: Sendable {
     /// The wordings of the documents (their content without the signing date), by the names of the documents. Only
     /// signed transactions, renewal infos and documents about the app's purchase alone have a wording.
     let wordings: [Provenance: Wording]
+    /// The transactions in the documents.
+    private let transactions: Set<TransactionKey>
 
     init(
         documents: [Evidence], claimant: CustomerID? = nil, limitsClaims: Bool = false, corrects: Bool = false,
@@ -32,6 +34,10 @@ struct Recording: Sendable {
         self.limitsClaims = limitsClaims
         self.corrects = corrects
         self.unnoted = unnoted
+        transactions = Set(
+            documents.flatMap { document in
+                document.statements.map { TransactionKey($0.transactionId, in: document.scope) }
+            })
         let wordings = documents.compactMap { document in document.wording.map { (document.provenance, $0) } }
         self.wordings = Dictionary(wordings) { first, _ in first }
     }
@@ -59,15 +65,18 @@ struct Recording: Sendable {
         return query
     }
 
-    /// Whether the documents present a chain: they name it, and do not only have transactions that count in other
-    /// chains. What counts in another chain is claimed there: an old copy must not claim it for the time when it counts
-    /// here again.
+    /// Whether the documents present a chain: a transaction of theirs counts in it, under whatever original id they
+    /// name it, or they name the chain and none of its transactions.
     fileprivate func presents(_ chain: Chain) -> Bool {
-        let documents = documents.filter { document in
+        // A receipt has many chains with few transactions each, and a notification one of a chain with many.
+        let present =
+            transactions.count < chain.transactions.count
+            ? transactions.filter { chain.transactions[$0.transactionId]?.key == $0 }
+            : Set(chain.transactions.values.map(\.key)).intersection(transactions)
+        guard present.isEmpty else { return present.contains { chain.counts($0.transactionId) } }
+        return documents.contains { document in
             document.scope == chain.key.scope && document.chains.contains { chain.isNamed($0.name) }
         }
-        let named = documents.lazy.flatMap(\.statements).filter { chain.isNamed($0.chainName) }
-        return !documents.isEmpty && (named.isEmpty || named.contains { chain.counts($0.transactionId) })
     }
 }
 
@@ -287,12 +296,7 @@ extension LedgerDraft {
             guard !sharing.isEmpty, keys.contains(named) else { continue }
             others.formUnion(sharing.filter { $0.chain.transactions[id] != nil }.map(\.key))
             var record = record(named)
-            // A correction is about the purchase, under whatever original id it comes.
-            if record.chain.transactions.isEmpty, let corrected = sharing.first(where: \.isCorrected) {
-                for owner in corrected.owners { link(&record, to: owner.customer, Open(.correction)) }
-                record.isCorrected = true
-            }
-            record.chain.denial = record.chain.denial ?? sharing.lazy.compactMap(\.chain.denial).first
+            takeOver(statement, in: &record, from: sharing)
             let isNew = record.chain.transactions[id] == nil
             for other in sharing {
                 let known = other.chain.transactions[id]?.statements ?? []
@@ -309,6 +313,31 @@ extension LedgerDraft {
         }
         others.subtract(keys)
         return others.sorted()
+    }
+
+    /// Gives a chain the owners, the correction and the denial of the chain in which a transaction has counted, if a
+    /// statement makes it count here, and nothing else does: it is the same purchase under another original id. A
+    /// correction lasts beside other purchases too.
+    private mutating func takeOver(
+        _ statement: TransactionStatement, in record: inout ChainRecord, from sharing: [ChainRecord]
+    ) {
+        let id = statement.transactionId
+        let isEmpty = !record.chain.transactions.keys.contains { record.chain.counts($0) }
+        // An erased chain has only the marks of the operator.
+        let last = sharing.first { $0.chain.counts(id) }
+        let erased = sharing.first { $0.chain.transactions.isEmpty && ($0.isCorrected || $0.chain.denial != nil) }
+        guard let other = last ?? (record.chain.transactions.isEmpty ? erased : nil),
+            isEmpty || other.isCorrected && !record.isCorrected
+        else { return }
+        var chain = record.chain
+        chain.merge(statement)
+        for known in other.chain.transactions[id]?.statements ?? [] { chain.take(known) }
+        guard chain.counts(id) else { return }
+        for owner in record.owners where !other.isOwned(by: owner.customer) { unlink(&record, from: owner.customer) }
+        for owner in other.owners { link(&record, to: owner.customer, owner.reason) }
+        record.owners = other.owners
+        record.isCorrected = other.isCorrected
+        if isEmpty { record.chain.denial = other.chain.denial }
     }
 
     private mutating func noticeUnknownProducts(in document: Evidence, _ result: inout RecordResult) {
@@ -374,7 +403,8 @@ extension LedgerDraft {
         case .accepted(let losers):
             if claim.changesOwner {
                 var changes = OwnerChanges(record.ownerChanges)
-                if isLimited, claim.isLimited, let retryAt = changes.nextAllowed(at: now) {
+                // Nobody loses what several may share.
+                if isLimited, claim.isLimited, !isShared, let retryAt = changes.nextAllowed(at: now) {
                     result.kept.insert(key)
                     result.tooManyClaims[key] = retryAt
                     return
