@@ -36,8 +36,11 @@ struct RandomHistory {
     private var documents: [Evidence] = []
     private let storage: TestStorage
     private let rules: LedgerRules
+    private let counts: ClosedRange<Int>
 
-    init(_ seed: UInt64) {
+    /// - Parameter counts: How many documents are recorded together.
+    init(_ seed: UInt64, documents counts: ClosedRange<Int> = 1...3) {
+        self.counts = counts
         random = SeededRandom(seed: seed)
         storage = TestStorage.allCases[Int(seed % 2)]
         rules = LedgerRules(
@@ -73,7 +76,7 @@ struct RandomHistory {
         case 1: return .delete(customer())
         case 2, 3: return .wait
         default:
-            let count = Int.random(in: 1...3, using: &random)
+            let count = Int.random(in: counts, using: &random)
             let numbers = (0..<count).map { _ in Int.random(in: 0..<documents.count, using: &random) }
             return .record(numbers, claimedBy: chance(3) ? customer() : nil)
         }

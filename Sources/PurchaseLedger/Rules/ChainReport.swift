@@ -188,7 +188,8 @@ extension ChainReport {
         let ends = (old: old.expiresDate ?? .distantFuture, new: expiresDate ?? .distantFuture)
         let isLater = ends.old < ends.new && !ends.old.isNear(ends.new)
         guard state.status == .active else { return [] }
-        if before != .active, before != .stale { return [change(.subscriptionRecovered)] }
+        // An upgraded period ended by its upgrade, whose documents may arrive later.
+        if before != .active, before != .stale, before != .upgraded { return [change(.subscriptionRecovered)] }
         guard state.productId == old.state.productId, isLater else { return [] }
         return [change(transactionId == old.transactionId ? .subscriptionExtended : .subscriptionRenewed)]
     }
