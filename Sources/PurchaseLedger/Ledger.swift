@@ -78,7 +78,8 @@ extension Ledger {
 // MARK: - Recording
 
 extension Ledger {
-    /// Records documents in one commit, with their facts, owners and events.
+    /// Records documents in one commit, with their facts, owners and events. The documents are one statement: in any
+    /// order, the events tell the state after all of them.
     ///
     /// - Parameters:
     ///   - evidence: The documents. When this method returns, every document that the ledger keeps is durable. If it
