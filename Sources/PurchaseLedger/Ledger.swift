@@ -56,7 +56,8 @@ extension Ledger {
     func commit<Output: Sendable>(
         _ query: LedgerQuery, at now: Timestamp, _ decide: @escaping @Sendable (inout LedgerDraft) -> Output
     ) async throws -> Output {
-        let (rules, wall) = (rules, wall?() ?? now)
+        let rules = rules
+        let wall = wall?() ?? now
         do {
             let (output, leavesDue, apps) = try await storage.commit(query) { snapshot in
                 var draft = LedgerDraft(snapshot, rules, at: now, wall: wall)
