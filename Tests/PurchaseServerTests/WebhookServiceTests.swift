@@ -190,7 +190,7 @@ private final class WebhookWorld: Sendable {
         }
     }
 
-    /// The first event of a customer fails. Meanwhile the customer is deleted, and returns as a customer in another lane.
+    /// The first event of a customer fails. Meanwhile the customer is deleted, and returns in another lane.
     @Test func `an ordered endpoint gets a deletion before the events of the customer who returns`() async throws {
         let world = World()
         let isFailing = Mutex(true)
