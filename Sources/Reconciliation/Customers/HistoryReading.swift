@@ -101,7 +101,7 @@ struct HistoryReading {
     }
 
     /// Whether this is the last id, and no id has led to a purchase yet.
-    private var isLastHope: Bool { unread.transactions.count == 1 && report.originalTransactionIds.isEmpty }
+    private var isLastHope: Bool { unread.transactions.count == 1 && unread.hasFound != true }
 
     private mutating func lookUp(_ order: String) async throws {
         let answer = try await reconciler.client.send(
@@ -196,6 +196,7 @@ extension HistoryQuestion {
     fileprivate mutating func foundOrder(transactions found: [JWSTransactionDecodedPayload]) {
         order = nil
         isAnswered = true
+        hasFound = true
         // All transactions of an order belong to the same customer, so a single id is enough.
         transactions = found.compactMap(\.originalTransactionId).first.map { [$0] } ?? []
     }
@@ -207,5 +208,6 @@ extension HistoryQuestion {
         hasSubscription = hasSubscription || found.contains { $0.type?.known == .autoRenewableSubscription }
         self.revision = revision
         isAnswered = true
+        if !found.isEmpty { hasFound = true }
     }
 }
