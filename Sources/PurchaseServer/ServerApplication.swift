@@ -180,6 +180,9 @@ public struct ServerApplication: Sendable {
             ledger: service.ledger, eventRetention: service.eventRetention, now: now, clock: clock, logger: logger)
         housekeeping.board = service.board
         housekeeping.apps = service.apps
+        housekeeping.sandboxSettings = service.apps.sorted { $0.key < $1.key }.map { bundleId, app in
+            SandboxSetting(of: app, bundleId, in: service.verifier.environments)
+        }
         housekeeping.judge = service.clockJudge
         // A simulator's clock has no judge.
         housekeeping.wall = service.clockJudge == nil ? wall : nil

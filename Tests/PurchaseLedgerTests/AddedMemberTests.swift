@@ -93,7 +93,7 @@ extension Chain {
     /// The main facts as text, without the names of their documents.
     fileprivate var summaries: [String] {
         transactions.values.compactMap(\.current).map { "\($0.transactionId) until \($0.expiresDate as Any)" }
-            + [renewal.map { "then \($0.autoRenewProductId as Any)" }].compactMap { $0 }
+            + [renewal.map { "then \($0.terms.autoRenewProductId as Any)" }].compactMap { $0 }
     }
 }
 

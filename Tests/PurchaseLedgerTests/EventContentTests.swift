@@ -13,6 +13,17 @@ import Testing
         status: .active, productId: "month", until: Timestamp(milliseconds: 7), willRenew: false,
         commitmentWillRenew: true)
 
+    /// Terms with a value in every member, as Apple would name an offer.
+    private static let terms: RenewalTerms = {
+        var terms = RenewalTerms()
+        (terms.autoRenewProductId, terms.renewalPrice, terms.currency) = ("year", 9990, "EUR")
+        (terms.offerType, terms.offerIdentifier) = (Open(.promotional), "au\"tumn")
+        (terms.offerDiscountType, terms.offerPeriod) = (Open(.payAsYouGo), "P1M")
+        (terms.priceIncreaseStatus, terms.renewalQuantity) = (Open(.pending), 3)
+        terms.eligibleWinBackOfferIds = ["b", "a"]
+        return terms
+    }()
+
     /// Contents and their bodies.
     static let bodies: [(EventContent, String)] = [
         (EventContent(effectiveAt: time), #"{"effectiveAt":1750000000000,"before":null,"after":null}"#),
@@ -27,6 +38,15 @@ import Testing
             "after":{"status":"active","productId":"month","hasAccess":true,"until":7,"willRenew":false,"commitmentWillRenew":true}}
             """#
         ),
+        (
+            EventContent(effectiveAt: time, after: ChainState(status: .stale, renewal: terms)),
+            #"""
+            {"effectiveAt":1750000000000,"before":null,"after":{"status":"stale","productId":null,"hasAccess":true,\#
+            "until":null,"renewal":{"autoRenewProductId":"year","renewalPrice":9990,"currency":"EUR","offerType":2,\#
+            "offerIdentifier":"au\"tumn","offerDiscountType":"PAY_AS_YOU_GO","offerPeriod":"P1M",\#
+            "priceIncreaseStatus":0,"renewalQuantity":3,"eligibleWinBackOfferIds":["b","a"]},"willRenew":null}}
+            """#
+        ),
     ]
 
     @Test(arguments: bodies)
@@ -37,6 +57,11 @@ import Testing
         #expect(try EventContent(reading: Array(body.utf8)) == content)
         let event = LedgerEvent(.purchased, in: FilledLedger.scope, at: Self.time, content)
         #expect(event.body == content.body && event.content == content)
+    }
+
+    @Test func `the terms of a renewal have the same form in answers as in events`() throws {
+        let body = EventContent(effectiveAt: Self.time, after: ChainState(status: .stale, renewal: Self.terms)).body
+        #expect(try JSONValue(parsing: body)["after"]?["renewal"] == JSONValue(encoding: Self.terms))
     }
 
     @Test func `members and words of a newer version are passed over`() throws {

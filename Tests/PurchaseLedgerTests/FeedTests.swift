@@ -8,9 +8,11 @@ import Testing
 /// Tests that a consumer of events always has the state that the ledger answers, over random histories.
 @Suite struct FeedTests {
     @Test func `the histories have every kind of event`() async throws {
-        // The histories have no grants and corrections: GrantTests, CustomerCorrectionTests, PurchaseCorrectionTests.
+        // The histories have no grants, corrections and settings: GrantTests, CustomerCorrectionTests,
+        // PurchaseCorrectionTests, SilentChangeTests.
         var missing = Set(LedgerEvent.Kind.allCases).subtracting([
             .grantMade, .grantMoved, .grantEnded, .purchaseDenied, .purchaseAllowed, .customerUnmerged, .aliasRemoved,
+            .attributesChanged, .consentChanged, .environmentsChanged,
         ])
         for seed: UInt64 in 0..<200 where !missing.isEmpty {
             var history = RandomHistory(seed)
@@ -139,7 +141,7 @@ extension ChainState {
             self.init(
                 status: state.status, productId: state.governing.productId, hasAccess: state.hasAccess,
                 until: state.accessUntil,
-                willRenew: state.willRenew, commitmentWillRenew: state.commitmentWillRenew)
+                willRenew: state.willRenew, commitmentWillRenew: state.commitmentWillRenew, renewal: state.renewal)
             return
         }
         let isRefused = catalogue.refuses(chain)

@@ -61,10 +61,10 @@ import Testing
         try await shop.ledger.events(of: Facts.scope.bundleId, limit: 2000, at: Facts.day(day))
     }
 
-    /// The kind of each event, the customer, and the former ids.
+    /// The kind of each event, the customer, and the former ids. Without the events that only tell what a customer has.
     private static func names(_ shop: Shop, day: Double) async throws -> [String] {
         let page = try await page(shop, day: day)
-        return page.events.map { event in
+        return page.events.filter { $0.kind != .aliasAdded && $0.kind != .consentChanged }.map { event in
             let former = [event.mergedCustomer.flatMap { page.formerIds[$0] }] + (page.allDeletedIds(of: event) ?? [])
             return ([event.kind.rawValue, page.customerId(of: event) ?? "-"] + former.compactMap(\.self))
                 .joined(separator: " ")

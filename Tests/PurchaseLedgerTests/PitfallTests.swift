@@ -801,7 +801,7 @@ extension SignedHistory {
             _ = try await ledger.record([signed.evidence(document)], at: Facts.day(23))
         }
         let chain = try await ledger.chain(Facts.key)
-        #expect(chain?.subscription(Catalogue(), at: Facts.day(24))?.priceIncreaseStatus == .agreed)
+        #expect(chain?.subscription(Catalogue(), at: Facts.day(24))?.renewal?.priceIncreaseStatus == .agreed)
     }
 
     @Test func `pitfall 34: an answer says why a subscription ended, and that consent is pending`() async throws {
@@ -812,7 +812,7 @@ extension SignedHistory {
         for document in [try signed.bought(), try Self.priceRise(signed, "PENDING", 20, .pending)] {
             _ = try await ledger.record([signed.evidence(document)], at: Facts.day(20))
         }
-        #expect(try await state(21)?.priceIncreaseStatus == .pending)
+        #expect(try await state(21)?.renewal?.priceIncreaseStatus == .pending)
         #expect(try await state(21)?.willRenew == true)
         let ended = try signed.notified(
             "EXPIRED", "PRICE_INCREASE", 30, signed.transaction(signed: 30),

@@ -113,7 +113,7 @@ struct RandomHistory {
         }
         // Some renewal info arrives without its transaction.
         if !renewals.isEmpty, chance(5) { statements = [] }
-        let type = ["NEW", "CONSUMPTION_REQUEST"].randomElement(using: &random) ?? ""
+        let type = ["NEW", "CONSUMPTION_REQUEST", "REFUND_DECLINED"].randomElement(using: &random) ?? ""
         let about = Evidence.Notification(uuid: "\(number)", type: chance(5) ? type : "DID_RENEW", subtype: nil)
         return Evidence(
             kind, Array("e30.\(number).".utf8), Facts.scope, chance(20) ? nil : Facts.day(signed),
@@ -183,7 +183,10 @@ struct RandomHistory {
             original: chain, signed: signed, renews: .random(using: &random),
             retry: [nil, true, true, false].randomElement(using: &random) ?? nil,
             grace: [nil, signed + 3].randomElement(using: &random) ?? nil,
-            intent: [nil, nil, .billingError].randomElement(using: &random) ?? nil)
+            intent: [nil, nil, .billingError, .noConsentToPriceIncrease].randomElement(using: &random) ?? nil)
+        renewal.terms.autoRenewProductId = ["month", "month", "high"].randomElement(using: &random)
+        let statuses: [PriceIncreaseStatus?] = [nil, nil, .pending, .agreed]
+        renewal.terms.priceIncreaseStatus = (statuses.randomElement(using: &random) ?? nil).map { Open($0) }
         renewal.commitmentWillRenew = [nil, true, false].randomElement(using: &random) ?? nil
         return renewal
     }

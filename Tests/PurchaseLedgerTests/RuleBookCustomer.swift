@@ -187,7 +187,7 @@ extension RuleBookCustomer.Answer {
                 status: $0.status.rawValue, transactionId: $0.governing.transactionId,
                 productId: $0.governing.productId, hasAccess: $0.hasAccess, until: $0.accessUntil,
                 willRenew: $0.willRenew,
-                next: $0.nextProductId)
+                next: $0.renewal?.autoRenewProductId)
         }
         entitlements = holdings.entitlements.map {
             Entitlement(

@@ -153,10 +153,10 @@ import Testing
 
     @Test func `a subscription with only upgraded periods still names the product of its next period`() {
         var renewal = Facts.renewal(signed: 10)
-        renewal.autoRenewProductId = "high"
+        renewal.terms.autoRenewProductId = "high"
         let chain = Facts.chain([Facts.transaction(signed: 10) { $0.isUpgraded = true }], [renewal])
         let state = chain.subscription(Catalogue(), at: Facts.day(12))
         #expect(state?.status == .upgraded)
-        #expect(state?.nextProductId == "high")
+        #expect(state?.renewal?.autoRenewProductId == "high")
     }
 }

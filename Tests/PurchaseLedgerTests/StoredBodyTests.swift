@@ -13,6 +13,13 @@ import Testing
         status: .active, productId: "com.example.month", until: now,
         willRenew: true)
 
+    private static let renewing: ChainState = {
+        var (state, terms) = (Self.state, RenewalTerms())
+        (terms.autoRenewProductId, terms.renewalPrice, terms.currency) = ("com.example.month", 9990, "EUR")
+        state.renewal = terms
+        return state
+    }()
+
     /// A body, and the number of bytes of its stored form.
     @Test(arguments: [
         (EventContent(effectiveAt: now), 42),
@@ -21,6 +28,11 @@ import Testing
             EventContent(
                 effectiveAt: now, transactionId: "2000000000000", productId: "com.example.month",
                 before: state, after: state), 119
+        ),
+        (
+            EventContent(
+                effectiveAt: now, transactionId: "2000000000000", productId: "com.example.month",
+                before: renewing, after: renewing), 177
         ),
     ])
     func `names of members take a byte each`(content: EventContent, count: Int) {

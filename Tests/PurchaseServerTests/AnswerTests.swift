@@ -199,8 +199,8 @@ import Testing
         }
         #expect(try await world.send(.post, "/notifications/v2", notification, key: nil).0 == .ok)
         let subscription = """
-            \(Self.subscription.dropLast("null}".count))false,"autoRenewProductId":"year","expirationIntent":1,\
-            "priceIncreaseStatus":0}
+            \(Self.subscription.dropLast("null}".count))false,\
+            "renewal":{"autoRenewProductId":"year","priceIncreaseStatus":0},"expirationIntent":1}
             """
         let info = #"{"id":"\#(Self.name(signed, .renewalInfo))","signedDate":\#(Self.start)}"#
         #expect(

@@ -138,7 +138,7 @@ import Testing
         // What a follower of the id must learn: that bert's purchases went to anna, and that ann names nobody.
         for (id, kinds) in [
             ("bert", ["customer.merged", "customer.unmerged"]), ("ann", ["customer.aliasRemoved"]),
-            ("anna", ["customer.merged", "customer.aliasRemoved"]),
+            ("anna", ["customer.merged", "customer.aliasAdded", "customer.aliasRemoved"]),
         ] {
             let found = try await world.send(.get, "/v1/events?customer=\(id)").1["items"]?.array ?? []
             let names = found.compactMap { $0["kind"]?.string }

@@ -103,6 +103,7 @@ struct FollowedYear {
 
     mutating func run() async throws {
         try await commit()
+        try await changeSettings()
         while clock.now < end {
             let before = events.world.occurrences.count
             events.step(hours: hours)
@@ -126,6 +127,18 @@ struct FollowedYear {
             if isCancelled { try? events.world.cancel(id) } else { try? events.world.resume(id) }
         }
         for occurrence in events.world.occurrences.dropFirst(before) { try await record(occurrence) }
+    }
+
+    /// What no document tells: attributes and a consent of a customer who buys nothing, and another configuration.
+    private func changeSettings() async throws {
+        let (id, app, now) = ("user 40", RandomHistory.bundleId, clock.now)
+        try await ledger.setAttributes([.init("plan", "a"), .init("$email", nil)], of: id, in: app, at: now)
+        for isGiven in [true, false] {
+            _ = try await ledger.recordConsent(isGiven, of: id, in: Self.scope, at: now)
+        }
+        for access in ["none", "all"] {
+            try await ledger.publish([SandboxSetting(access, listed: [], of: app)], at: now)
+        }
     }
 
     private mutating func happens(oneOf count: Int) -> Bool { Int.random(in: 0..<count, using: &random) == 0 }

@@ -40,7 +40,7 @@ import Testing
         #expect(members.isSubset(of: allowed), "unknown: \(members.subtracting(allowed).sorted())")
         #expect(example["kind"]?.string == kind.rawValue && example["test"] == .bool(true))
         #expect(example["id"]?.string == "test_1" && example["bundleId"]?.string == "com.example")
-        let customer = kind == .notificationReceived ? nil : "quittance-test"
+        let customer = kind == .notificationReceived || kind == .environmentsChanged ? nil : "quittance-test"
         #expect(example["customer"]?.string == customer)
     }
 

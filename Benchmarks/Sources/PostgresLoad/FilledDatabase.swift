@@ -132,7 +132,7 @@ extension FilledDatabase {
         var renewal = RenewalFact(
             provenance: Provenance(signedDate: start(of: periods - 1), digest: DocumentDigest([1])),
             chain: record.key.name)
-        (renewal.autoRenewProductId, renewal.willRenew) = (product, true)
+        (renewal.terms.autoRenewProductId, renewal.willRenew) = (product, true)
         record.chain.merge(renewal)
         record.owners = [ChainRecord.Owner(owner, .appAccountToken)]
         record.report = report(transaction(0, 0), until: start(of: periods))

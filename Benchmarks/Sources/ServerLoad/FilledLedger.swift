@@ -95,7 +95,7 @@ enum FilledLedger {
             provenance: Provenance(
                 signedDate: signed, digest: DocumentDigest(Array(chain.originalTransactionId.utf8))),
             chain: chain.name)
-        renewal.autoRenewProductId = SimulatedStore.product
+        renewal.terms.autoRenewProductId = SimulatedStore.product
         renewal.willRenew = true
         renewal.appAccountToken = customer
         return renewal

@@ -19,13 +19,13 @@ enum FieldNumbers {
         "commitmentPeriod", "commitmentPeriods", "commitmentExpiresDate", "commitmentPrice", "revokedSeats",
         "originalApplicationVersion", "originalPlatform", "receiptType", "olderMembers", "otherChain",
         "erasedAt", "lastEventAt", "successor", "claimants", "renewalSignedDate", "renewalEvidence",
-        "autoRenewProductId", "autoRenewStatus", "expirationIntent", "isInBillingRetry", "gracePeriodExpiresDate",
-        "hasGraceWithoutEnd", "priceIncreaseStatus", "renewalAppAccountToken", "olderTokenDate", "renewalDate",
-        "commitmentAutoRenewStatus",
+        "renewalTerms", "autoRenewStatus", "expirationIntent", "isInBillingRetry", "gracePeriodExpiresDate",
+        "hasGraceWithoutEnd", "renewalAppAccountToken", "olderTokenDate", "renewalDate", "commitmentAutoRenewStatus",
         "commitmentAutoRenewProductId", "publishedStatus", "publishedProductId", "publishedHasAccess", "publishedUntil",
-        "publishedWillRenew", "publishedCommitmentWillRenew", "publishedIsSubscription", "publishedTransactionId",
-        "publishedExpiresDate", "publishedEntitling", "publishedEntitlements", "publishedDetails", "deniedAt",
-        "deniedBecause", "nextChange", "publishedAsOf", "isCorrected",
+        "publishedWillRenew", "publishedCommitmentWillRenew", "publishedRenewal", "publishedIsSubscription",
+        "publishedTransactionId", "publishedExpiresDate", "publishedEntitling", "publishedEntitlements",
+        "publishedDetails", "publishedExpirationIntent", "deniedAt", "deniedBecause", "nextChange", "publishedAsOf",
+        "isCorrected",
     ]
 }
 

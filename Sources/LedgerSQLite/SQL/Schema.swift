@@ -10,7 +10,7 @@ enum Schema {
     /// The `application_id` of every ledger, by which it is told from the files of other software.
     static let applicationID: UInt32 = 0x5175_6974
 
-    static let steps = SchemaSteps(baseline: 29, [SchemaStep("baseline", tables)])
+    static let steps = SchemaSteps(baseline: 30, [SchemaStep("baseline", tables)])
 
     static var tables: [String] {
         [apps, epochs, chains, documents, facts, customers, events, records, others, periods]
@@ -84,13 +84,12 @@ enum Schema {
             predecessors TEXT,
             renewalSignedDate INTEGER,
             renewalEvidence BLOB,
-            autoRenewProductId TEXT,
+            renewalTerms TEXT,
             autoRenewStatus INTEGER,
             expirationIntent INTEGER,
             isInBillingRetry INTEGER,
             gracePeriodExpiresDate INTEGER,
             hasGraceWithoutEnd INTEGER,
-            priceIncreaseStatus INTEGER,
             renewalAppAccountToken TEXT,
             olderTokenDate INTEGER,
             renewalDate INTEGER,
@@ -102,6 +101,7 @@ enum Schema {
             publishedUntil INTEGER,
             publishedWillRenew INTEGER,
             publishedCommitmentWillRenew INTEGER,
+            publishedRenewal TEXT,
             publishedIsSubscription INTEGER,
             publishedTransactionId TEXT,
             publishedExpiresDate INTEGER,
@@ -109,6 +109,7 @@ enum Schema {
             publishedEntitling INTEGER,
             publishedEntitlements TEXT,
             publishedDetails INTEGER,
+            publishedExpirationIntent INTEGER,
             deniedAt INTEGER,
             deniedBecause TEXT,
             nextChange INTEGER,

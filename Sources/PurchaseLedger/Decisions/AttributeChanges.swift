@@ -25,9 +25,11 @@ extension Ledger {
             // The customer may have been erased since the commit before.
             guard let customer = draft.customer(id)?.customer else { return nil }
             draft.establish(customer)
-            var attributes = draft.attributes(of: customer)
+            let known = draft.attributes(of: customer)
+            var attributes = known
             do { try attributes.apply(changes, at: now) } catch { draft.refusal = error }
-            draft.put(attributes)
+            // Attributes belong to no environment.
+            draft.put(attributes, insteadOf: known, in: LedgerScope(bundleId: bundleId, environment: .production))
             return attributes
         }
     }
@@ -112,14 +114,27 @@ extension LedgerDraft {
         }
     }
 
+    /// Stores attributes, and publishes the names of those whose text changed.
+    fileprivate mutating func put(
+        _ attributes: CustomerAttributes, insteadOf known: CustomerAttributes, in scope: LedgerScope
+    ) {
+        put(attributes)
+        let names = Set(known.all.keys).union(attributes.all.keys).sorted().filter { name in
+            known[name].map { Array($0.utf8) } != attributes[name].map { Array($0.utf8) }
+        }
+        guard !names.isEmpty else { return }
+        append(.attributesChanged, about: attributes.customer, in: scope) { $0.attributes = names }
+    }
+
     /// Moves the attributes of a merged customer to the customer that stays.
-    mutating func mergeAttributes(of other: Customer, into customer: Customer) {
+    mutating func mergeAttributes(of other: Customer, into customer: Customer, _ scope: LedgerScope) {
         // Both records are looked up at once, so that the decision asks for them together.
         _ = record(CustomerAttributes.key(customer))
         guard record(CustomerAttributes.key(other)) != nil else { return }
-        var attributes = attributes(of: customer)
+        let known = attributes(of: customer)
+        var attributes = known
         attributes.merge(self.attributes(of: other))
-        put(attributes)
+        put(attributes, insteadOf: known, in: scope)
         erase(CustomerAttributes.key(other))
     }
 

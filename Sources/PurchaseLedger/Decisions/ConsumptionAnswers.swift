@@ -44,9 +44,13 @@ extension Ledger {
             guard let customer = draft.findOrAddCustomer(id) else { return nil }
             draft.establish(customer)
             guard var record = draft.customer(customer) else { return nil }
-            record.consentedAt = isGiven ? record.consentedAt ?? now : nil
+            let consentedAt = isGiven ? record.consentedAt ?? now : nil
+            if consentedAt != record.consentedAt {
+                draft.append(.consentChanged, about: customer, in: scope) { $0.consentedAt = consentedAt }
+            }
+            record.consentedAt = consentedAt
             draft.put(record)
-            return record.consentedAt
+            return consentedAt
         }
     }
 

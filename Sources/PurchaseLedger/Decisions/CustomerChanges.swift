@@ -18,12 +18,14 @@ extension LedgerDraft {
     mutating func addAlias(_ alias: CustomerID, to id: CustomerID, in scope: LedgerScope) -> Bool {
         guard var customer = customer(id) else { return false }
         customer.isEstablished = true
+        let isNew = self.customer(alias) == nil
         if let other = self.customer(alias) {
             if other.customer != customer.customer { merge(other, into: &customer, scope) }
         } else {
             customer.ids.append(alias.id)
         }
         put(customer)
+        if isNew { append(.aliasAdded, about: customer.customer, in: scope) }
         return true
     }
 
@@ -44,7 +46,6 @@ extension LedgerDraft {
         customer.ids += other.ids
         take(other.storedGrants, into: &customer)
         put(customer)
-        mergeAttributes(of: other.customer, into: customer.customer)
         for var record in chains {
             let reason = record.owners.first { $0.customer == other.customer }?.reason ?? Open(.claim)
             record.owners.removeAll { $0.customer == other.customer }
@@ -55,9 +56,8 @@ extension LedgerDraft {
             }
             put(record)
         }
-        var content = EventContent(effectiveAt: now)
-        content.mergedCustomer = other.customer.number
-        changes.events.append(LedgerEvent(.customersMerged, in: scope, at: now, customer: customer.customer, content))
+        append(.customersMerged, about: customer.customer, in: scope) { $0.mergedCustomer = other.customer.number }
+        mergeAttributes(of: other.customer, into: customer.customer, scope)
     }
 
     /// Stores the ``MergeNote`` of a merge, before the merge. The earlier merges into `other` become merges into the

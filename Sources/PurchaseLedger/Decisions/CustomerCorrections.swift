@@ -158,16 +158,6 @@ extension LedgerDraft {
         }
         keepOwnIds(inMergesInto: survivor)
     }
-
-    private mutating func append(
-        _ kind: LedgerEvent.Kind, about customer: Customer, in scope: LedgerScope,
-        _ add: (inout EventContent) -> Void = { _ in }
-    ) {
-        var content = EventContent(effectiveAt: now)
-        content.correction = correction
-        add(&content)
-        changes.events.append(LedgerEvent(kind, in: scope, at: now, customer: customer, content))
-    }
 }
 
 /// The merges into a customer that can have brought a purchase of a merge too.

@@ -324,6 +324,17 @@ extension LedgerDraft {
         for owner in record.owners { append(kind, content, to: owner.customer, about: &record) }
     }
 
+    /// Publishes an event about a customer as such, or about all customers of an app.
+    mutating func append(
+        _ kind: LedgerEvent.Kind, about customer: Customer?, in scope: LedgerScope,
+        _ add: (inout EventContent) -> Void = { _ in }
+    ) {
+        var content = EventContent(effectiveAt: now)
+        content.correction = correction
+        add(&content)
+        changes.events.append(LedgerEvent(kind, in: scope, at: now, customer: customer, content))
+    }
+
     /// Evaluates a chain, and publishes its differences from the last published report.
     ///
     /// - Parameters:

@@ -148,7 +148,10 @@ extension LedgerDraft {
         for (key, signed) in signings.sorted(by: { $0.key < $1.key }) {
             conclude(key, signed, recording, claimant, &result)
         }
-        for document in new { wantConsumptionAnswer(to: document) }
+        for document in new {
+            wantConsumptionAnswer(to: document)
+            publishDeclinedRefund(in: document)
+        }
         return result
     }
 

@@ -79,7 +79,7 @@ extension LedgerDraft {
         }
         if let question = ConsumptionQuestion(request, after: known, at: now) {
             store(question, refund, as: Job(id, dueAt: now))
-            publishConsumptionRequest(about: statement, question, in: scope)
+            publish(.consumptionRequested, about: statement, at: question.requestedAt, in: scope)
         } else if let known, let job, refund != known.refund {
             store(known, refund, as: job)
         }
@@ -91,18 +91,29 @@ extension LedgerDraft {
         put(job) { [question] in try question.payload }
     }
 
-    /// Publishes the App Store's request, so that the app can supply the information for the answer.
-    private mutating func publishConsumptionRequest(
-        about statement: TransactionStatement, _ question: ConsumptionQuestion, in scope: LedgerScope
+    /// Publishes that the App Store declined a refund.
+    mutating func publishDeclinedRefund(in document: Evidence) {
+        guard document.notification?.type == NotificationTypeV2.refundDeclined.rawValue,
+            let statement = document.statements.first(where: { !$0.isAppPurchase })
+        else { return }
+        let date = min(document.signedDate ?? now, now)
+        publish(.refundDeclined, about: statement, at: date, in: document.scope)
+    }
+
+    /// Publishes what a notification says about a transaction and no state shows: the App Store's request, so that the
+    /// app can supply the information for the answer, or its refusal.
+    private mutating func publish(
+        _ kind: LedgerEvent.Kind, about statement: TransactionStatement, at effectiveAt: Timestamp,
+        in scope: LedgerScope
     ) {
         var record = record(resolved(ChainKey(statement.chainName, in: scope)))
         var content = EventContent(
-            effectiveAt: question.requestedAt, transactionId: statement.transactionId, productId: statement.productId,
+            effectiveAt: effectiveAt, transactionId: statement.transactionId, productId: statement.productId,
             before: record.report?.state, after: record.report?.state)
         content.details = EventDetails(statement, nil)
         content.entitlementsBefore = record.report?.entitlements
         content.entitlementsAfter = record.report?.entitlements
-        append(.consumptionRequested, content, toOwnersOf: &record)
+        append(kind, content, toOwnersOf: &record)
         put(record)
     }
 

@@ -27,6 +27,21 @@ public struct CustomerAttributes: Hashable, Sendable {
         }
     }
 
+    /// Makes a customer without attributes.
+    public init(of customer: Customer) {
+        self.customer = customer
+    }
+
+    /// The text of an attribute; `nil` if the customer does not have the attribute.
+    public subscript(name: String) -> String? { all[name]?.text }
+
+    /// The attributes that the customer has, in the order of their names.
+    public var present: [(name: String, text: String, updatedAt: Timestamp)] {
+        all.compactMap { name, value in value.text.map { (name, $0, value.updatedAt) } }.sorted { $0.0 < $1.0 }
+    }
+}
+
+extension CustomerAttributes {
     /// A new value of an attribute.
     public struct Change: Hashable, Sendable {
         /// The name of the attribute.
@@ -42,19 +57,6 @@ public struct CustomerAttributes: Hashable, Sendable {
             self.text = text
             self.updatedAt = updatedAt
         }
-    }
-
-    /// Makes a customer without attributes.
-    public init(of customer: Customer) {
-        self.customer = customer
-    }
-
-    /// The text of an attribute; `nil` if the customer does not have the attribute.
-    public subscript(name: String) -> String? { all[name]?.text }
-
-    /// The attributes that the customer has, in the order of their names.
-    public var present: [(name: String, text: String, updatedAt: Timestamp)] {
-        all.compactMap { name, value in value.text.map { (name, $0, value.updatedAt) } }.sorted { $0.0 < $1.0 }
     }
 }
 

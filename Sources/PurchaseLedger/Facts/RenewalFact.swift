@@ -8,8 +8,8 @@ public struct RenewalFact: Hashable, Sendable {
     public var provenance: Provenance
     /// The name of the subscription's chain; see ``ChainKey/name``.
     public var chainName: String
-    /// The product of the next period.
-    public var autoRenewProductId: String?
+    /// The product, the price and the offer of the next period.
+    public var terms = RenewalTerms()
     /// Whether renewal is on (`autoRenewStatus`); `nil` if the document does not say.
     public var willRenew: Bool?
     /// The reason why the subscription ended or will end; `nil` if the document does not say.
@@ -21,8 +21,6 @@ public struct RenewalFact: Hashable, Sendable {
     /// Whether a notification says that the billing grace period runs, and its renewal info has no end of it, as Apple
     /// has signed in production.
     public var hasGraceWithoutEnd = false
-    /// The customer's answer to a price increase; `nil` if there is no increase.
-    public var priceIncreaseStatus: Open<PriceIncreaseStatus>?
     /// The `appAccountToken` of the next renewal; `nil` if the app gave none. It lasts if a newer document does not
     /// have it, as that of a transaction does (``TransactionStatement/olderMembers``).
     public var appAccountToken: String?
@@ -54,12 +52,11 @@ public struct RenewalFact: Hashable, Sendable {
     public init?(_ payload: JWSRenewalInfoDecodedPayload, provenance: Provenance, chain: String? = nil) {
         guard let originalTransactionId = payload.originalTransactionId else { return nil }
         self.init(provenance: provenance, chain: chain ?? originalTransactionId)
-        autoRenewProductId = payload.autoRenewProductId
+        terms = RenewalTerms(payload)
         willRenew = payload.autoRenewStatus.map { $0 == .on }
         expirationIntent = payload.expirationIntent
         isInBillingRetry = payload.isInBillingRetryPeriod ?? false
         gracePeriodExpiresDate = payload.gracePeriodExpiresDate
-        priceIncreaseStatus = payload.priceIncreaseStatus
         appAccountToken = payload.appAccountToken?.normalizedAccountToken
         renewalDate = payload.renewalDate
         commitmentWillRenew = payload.commitmentInfo?.commitmentAutoRenewStatus.map { $0 == .on }
@@ -92,13 +89,12 @@ extension RenewalFact: StoredFields {
     package mutating func fields(_ coder: inout some FieldCoder) throws {
         try coder.field("renewalSignedDate", &provenance.signedDate)
         try coder.field("renewalEvidence", &provenance.digest)
-        try coder.field("autoRenewProductId", &autoRenewProductId)
+        try coder.field("renewalTerms", &terms)
         try coder.field("autoRenewStatus", &willRenew)
         try coder.field("expirationIntent", &expirationIntent)
         try coder.field("isInBillingRetry", &isInBillingRetry)
         try coder.field("gracePeriodExpiresDate", &gracePeriodExpiresDate)
         try coder.field("hasGraceWithoutEnd", &hasGraceWithoutEnd)
-        try coder.field("priceIncreaseStatus", &priceIncreaseStatus)
         try coder.field("renewalAppAccountToken", &appAccountToken)
         try coder.field("olderTokenDate", &olderTokenDate)
         try coder.field("renewalDate", &renewalDate)

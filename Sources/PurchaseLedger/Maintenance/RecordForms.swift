@@ -14,7 +14,7 @@ extension RecordKind {
             DeletedCustomer.recordKind: DeletedCustomer.self, ErasureNote.recordKind: ErasureNote.self,
             GrantNote.recordKind: GrantNote.self, MergeNote.recordKind: MergeNote.self,
             MergedCustomers.recordKind: MergedCustomers.self, RemovedIds.recordKind: RemovedIds.self,
-            RootsNote.recordKind: RootsNote.self,
+            RootsNote.recordKind: RootsNote.self, SandboxSetting.recordKind: SandboxSetting.self,
             UnfinishedCopy.key.kind: UnfinishedCopy.self, WebhookEndpoint.recordKind: WebhookEndpoint.self,
             FailedDelivery.recordKind: FailedDelivery.self, WebhookAttempts.recordKind: WebhookAttempts.self,
             WebhookFingerprint.recordKind: WebhookFingerprint.self,

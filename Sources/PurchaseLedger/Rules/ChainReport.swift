@@ -13,6 +13,8 @@ public struct ChainReport: Hashable, Sendable {
     public var transactionId: String?
     /// The end of a subscription's last paid period; `nil` for other products.
     public var expiresDate: Timestamp?
+    /// The reason why the subscription ended or will end; `nil` if unknown.
+    public var expirationIntent: Open<ExpirationIntent>?
     /// The ids of the revoked transactions.
     public var revoked: Set<String>
     /// Whether the chain entitles its owners to anything.
@@ -64,6 +66,7 @@ extension ChainReport {
         }
         transactionId = subscription?.lastPaid.transactionId ?? purchases.last?.transactionId
         expiresDate = subscription?.lastPaid.expiresDate
+        expirationIntent = subscription?.expirationIntent
         nextChange = history.nextChange(chain.renewal, catalogue, after: now)
         isEntitling = !grants.isEmpty
         entitlements = GivenEntitlements(grants, catalogue, in: chain.key.scope.environment)
@@ -206,7 +209,30 @@ extension ChainReport {
             changes.append(
                 change(isOn ? .subscriptionCommitmentRenewalEnabled : .subscriptionCommitmentRenewalDisabled))
         }
+        return changes + renewal(since: old)
+    }
+
+    /// Changes of the next product, and the course of a price increase.
+    private func renewal(since old: ChainReport) -> [Change] {
+        var changes: [Change] = []
+        if choosesNextProduct(since: old) { changes.append(change(.subscriptionNextProductChanged)) }
+        let status = state.renewal?.priceIncreaseStatus
+        if status != old.state.renewal?.priceIncreaseStatus, let status = status?.known {
+            changes.append(
+                change(status == .pending ? .subscriptionPriceIncreaseAsked : .subscriptionPriceIncreaseAccepted))
+        }
+        if expirationIntent != old.expirationIntent, expirationIntent?.known == .noConsentToPriceIncrease {
+            changes.append(change(.subscriptionPriceIncreaseRefused))
+        }
         return changes
+    }
+
+    /// Whether the customer chose a different product for the next period, or withdrew the choice. The next product
+    /// also changes with an upgrade, and that is no choice.
+    private func choosesNextProduct(since old: ChainReport) -> Bool {
+        guard let next = state.renewal?.autoRenewProductId else { return false }
+        let known = old.state.renewal?.autoRenewProductId ?? old.state.productId
+        return next != known && (next != state.productId || known != old.state.productId)
     }
 
     /// Whether renewal was turned on or off; `nil` if neither. If an active subscription will not renew, renewal counts

@@ -20,10 +20,12 @@ public struct ChainState: Hashable, Sendable, Decodable {
     /// Whether a further commitment to several monthly payments follows the present commitment; `nil` if unknown, and
     /// without a commitment.
     public var commitmentWillRenew: Bool?
+    /// The terms of a subscription's next renewal; see ``SubscriptionState/renewal``.
+    public var renewal: RenewalTerms?
 
     public init(
         status: SubscriptionState.Status, productId: String? = nil, hasAccess: Bool = true, until: Timestamp? = nil,
-        willRenew: Bool? = nil, commitmentWillRenew: Bool? = nil
+        willRenew: Bool? = nil, commitmentWillRenew: Bool? = nil, renewal: RenewalTerms? = nil
     ) {
         self.status = Open(status)
         self.productId = productId
@@ -31,6 +33,7 @@ public struct ChainState: Hashable, Sendable, Decodable {
         self.until = until
         self.willRenew = willRenew
         self.commitmentWillRenew = commitmentWillRenew
+        self.renewal = renewal
     }
 }
 
@@ -43,6 +46,7 @@ extension ChainState {
         until = subscription.accessUntil
         willRenew = subscription.willRenew
         commitmentWillRenew = subscription.commitmentWillRenew
+        renewal = subscription.renewal
     }
 
     /// The state of purchases other than subscriptions. Of several, the access that lasts longest counts. If all

@@ -38,6 +38,12 @@ public struct EventContent: Hashable, Sendable, Decodable {
     public var mergedCustomer: Int64?
     /// The number of the id that was taken off the customer. The body names no customer.
     public var removedId: Int64?
+    /// The names of the attributes that changed. The body has no values, because these go with the customer.
+    public var attributes: [String]?
+    /// The start of the customer's consent to answers about consumption; `nil` without consent, and for other events.
+    public var consentedAt: Timestamp?
+    /// The settings that decided and now decide for which customers sandbox purchases count; `nil` for other events.
+    public var sandboxAccessBefore, sandboxAccessAfter: String?
     /// The author and the reason of a correction; `nil` if the change was no correction.
     public var correction: Correction?
 
@@ -102,6 +108,13 @@ extension EventContent {
             writer.correction(correction)
             if let mergedCustomer { writer.member("mergedCustomer", number: mergedCustomer) }
             if let removedId { writer.member("removedId", number: removedId) }
+            if let attributes {
+                writer.name("attributes")
+                writer.array(attributes) { $0.string($1) }
+            }
+            writer.member("consentedAt", consentedAt?.milliseconds)
+            writer.member("sandboxAccessBefore", sandboxAccessBefore)
+            writer.member("sandboxAccessAfter", sandboxAccessAfter)
         }
         return writer.bytes
     }
@@ -111,7 +124,8 @@ extension EventContent {
 
     private enum CodingKeys: CodingKey {
         case effectiveAt, transactionId, productId, detail, before, after, entitlementsBefore, entitlementsAfter
-        case mergedCustomer, removedId, correction, grantId
+        case mergedCustomer, removedId, attributes, consentedAt, sandboxAccessBefore, sandboxAccessAfter, correction
+        case grantId
     }
 
     /// Reads the members of ``details`` beside the others.
@@ -130,6 +144,10 @@ extension EventContent {
         grantId = try members.decodeIfPresent(String.self, forKey: .grantId)
         mergedCustomer = try members.decodeIfPresent(Int64.self, forKey: .mergedCustomer)
         removedId = try members.decodeIfPresent(Int64.self, forKey: .removedId)
+        attributes = try members.decodeIfPresent([String].self, forKey: .attributes)
+        consentedAt = try members.decodeIfPresent(Timestamp.self, forKey: .consentedAt)
+        sandboxAccessBefore = try members.decodeIfPresent(String.self, forKey: .sandboxAccessBefore)
+        sandboxAccessAfter = try members.decodeIfPresent(String.self, forKey: .sandboxAccessAfter)
         correction = try members.decodeIfPresent(Correction.self, forKey: .correction)
     }
 }
@@ -160,6 +178,10 @@ extension JSONWriter {
             writer.bool(state.hasAccess)
             writer.name("until")
             if let until = state.until { writer.number(until.milliseconds) } else { writer.null() }
+            if let renewal = state.renewal {
+                writer.name("renewal")
+                renewal.write(to: &writer)
+            }
             writer.name("willRenew")
             if let willRenew = state.willRenew { writer.bool(willRenew) } else { writer.null() }
             guard let commitmentWillRenew = state.commitmentWillRenew else { return }

@@ -38,6 +38,8 @@ public struct EventDetails: Hashable, Sendable, Decodable {
     public var expirationIntent: Open<ExpirationIntent>?
     /// The end of the grace period that runs.
     public var gracePeriodExpiresDate: Timestamp?
+    /// The seats in force of a multi-seat subscription; see ``SubscriptionState/seats``.
+    public var seats: Int?
 
     /// Makes details without members.
     public init() {}
@@ -62,6 +64,7 @@ public struct EventDetails: Hashable, Sendable, Decodable {
         revocationPercentage = statement?.revocation?.percentage
         expirationIntent = state?.expirationIntent
         gracePeriodExpiresDate = state?.gracePeriodExpiresDate
+        seats = state?.seats
     }
 }
 
@@ -84,6 +87,7 @@ extension EventDetails {
         writer.member("revocationPercentage", revocationPercentage.map(Int64.init))
         writer.member("expirationIntent", (expirationIntent?.rawValue).map(Int64.init))
         writer.member("gracePeriodExpiresDate", gracePeriodExpiresDate?.milliseconds)
+        writer.member("seats", seats.map(Int64.init))
     }
 
     /// A digest of the members (FNV-1a, 64 bits), by which a report notices that they changed. It need not resist an
@@ -97,7 +101,8 @@ extension EventDetails {
 }
 
 extension JSONWriter {
-    fileprivate mutating func member(_ name: StaticString, _ number: Int64?) {
+    /// Writes a name and a number, if `number` is not `nil`.
+    mutating func member(_ name: StaticString, _ number: Int64?) {
         guard let number else { return }
         member(name, number: number)
     }

@@ -32,6 +32,14 @@ public struct LedgerEvent: Hashable, Sendable {
         case subscriptionCommitmentRenewalDisabled = "subscription.commitmentRenewalDisabled"
         /// A further commitment will follow the present commitment again.
         case subscriptionCommitmentRenewalEnabled = "subscription.commitmentRenewalEnabled"
+        /// The customer chose a different product for the next period, or withdrew the choice: see `after.renewal`.
+        case subscriptionNextProductChanged = "subscription.nextProductChanged"
+        /// The App Store asks the customer to consent to a higher price.
+        case subscriptionPriceIncreaseAsked = "subscription.priceIncreaseAsked"
+        /// The customer consented to a higher price, or was told of an increase that needs no consent.
+        case subscriptionPriceIncreaseAccepted = "subscription.priceIncreaseAccepted"
+        /// The subscription ended because the customer did not consent to a higher price.
+        case subscriptionPriceIncreaseRefused = "subscription.priceIncreaseRefused"
         /// The charge failed, and the grace period begins.
         case subscriptionGraceEntered = "subscription.graceEntered"
         /// The charge failed, and access ends.
@@ -48,6 +56,8 @@ public struct LedgerEvent: Hashable, Sendable {
         case purchased = "purchase.made"
         case refunded = "purchase.refunded"
         case refundReversed = "purchase.refundReversed"
+        /// The App Store declined a refund that the customer had asked for.
+        case refundDeclined = "purchase.refundDeclined"
         /// Access ended, and no other event says so. For example, a non-renewing subscription ended, or the leeway of a
         /// stale subscription did.
         case accessEnded = "purchase.accessEnded"
@@ -68,9 +78,17 @@ public struct LedgerEvent: Hashable, Sendable {
         case customersMerged = "customer.merged"
         /// A merge was undone: the customer exists again.
         case customerUnmerged = "customer.unmerged"
+        /// A customer got an id that no customer had.
+        case aliasAdded = "customer.aliasAdded"
         /// A customer lost an id.
         case aliasRemoved = "customer.aliasRemoved"
         case customerDeleted = "customer.deleted"
+        /// Attributes of a customer were set or removed.
+        case attributesChanged = "customer.attributesChanged"
+        /// A customer consents to answers about consumption, or no longer does.
+        case consentChanged = "customer.consentChanged"
+        /// The setting changed that decides for which customers of the app sandbox purchases count.
+        case environmentsChanged = "customer.environmentsChanged"
         /// A customer got an entitlement by a grant (``CustomerGrant``), whose id is in `grantId`.
         case grantMade = "grant.made"
         /// A grant belongs to a different customer since a merge.
@@ -116,10 +134,15 @@ extension LedgerEvent.Kind {
     /// Whether the event is about a customer as such, in all environments, and about no purchase or grant.
     package var isAboutCustomer: Bool {
         switch self {
-        case .customersMerged, .customerUnmerged, .customerDeleted, .aliasRemoved: true
+        case .customersMerged, .customerUnmerged, .customerDeleted, .aliasAdded, .aliasRemoved, .attributesChanged,
+            .consentChanged, .environmentsChanged:
+            true
         default: false
         }
     }
+
+    /// Whether the customer of the event has other ids since.
+    var changesIds: Bool { [.customersMerged, .customerUnmerged, .aliasAdded, .aliasRemoved].contains(self) }
 }
 
 extension LedgerEvent {
@@ -144,6 +167,10 @@ public struct EventPage: Sendable {
     /// The ids that were taken off customers in the last 30 days, by their numbers (``EventContent/removedId``). Only
     /// the pages of a ``Ledger`` have these ids.
     public var removedIds: [Customer: [Int64: String]] = [:]
+    /// All present ids of the customers in events about ids. Only the pages of a ``Ledger`` have these ids.
+    public var allIds: [Customer: [String]] = [:]
+    /// The present attributes of the customers in events about attributes. Only the pages of a ``Ledger`` have them.
+    public var attributes: [Customer: CustomerAttributes] = [:]
     /// The position after the last event; without events, the position of the request.
     public var next: EventCursor
 
@@ -177,6 +204,11 @@ extension EventPage {
     public func removedId(of event: LedgerEvent) -> String? {
         guard let customer = event.customer, let number = event.removedId else { return nil }
         return removedIds[customer]?[number]
+    }
+
+    /// All present ids of the customer in an event about ids; `nil` for other events, and if the customer is gone.
+    public func allIds(of event: LedgerEvent) -> [String]? {
+        event.kind.known?.changesIds == true ? event.customer.flatMap { allIds[$0] } : nil
     }
 
     /// The id with which the deletion in an event was requested; `nil` for other events.

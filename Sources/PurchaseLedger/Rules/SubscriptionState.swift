@@ -58,12 +58,11 @@ public struct SubscriptionState: Hashable, Sendable {
     /// Whether the subscription will renew; `nil` if unknown, because no renewal info about the period in ``governing``
     /// has arrived.
     public var willRenew: Bool?
-    /// The product of the next period.
-    public var nextProductId: String?
+    /// The terms of the next renewal. The newest renewal info always tells the next product, and the other terms only
+    /// if it is about the period in ``governing``. `nil` if no renewal info has arrived.
+    public var renewal: RenewalTerms?
     /// The reason why the subscription ended or will end; `nil` if unknown.
     public var expirationIntent: Open<ExpirationIntent>?
-    /// The customer's answer to a price increase; `nil` if there is no increase.
-    public var priceIncreaseStatus: Open<PriceIncreaseStatus>?
     /// Whether a further commitment follows the present commitment to several monthly payments. Within the present
     /// commitment, each month renews in any case. `nil` if unknown, and without a commitment.
     public var commitmentWillRenew: Bool?
@@ -115,7 +114,7 @@ extension PurchaseHistory {
         guard let lastPeriod else { return nil }
         guard let governing = governing(at: now) else {
             var state = SubscriptionState(isRefused ? .revoked : .upgraded, lastPeriod)
-            state.nextProductId = renewal?.autoRenewProductId
+            state.renewal = renewal?.terms.productAlone
             state.access = state.access.ended(by: now)
             return state
         }
@@ -128,9 +127,8 @@ extension PurchaseHistory {
         if status == .billingGrace { state.gracePeriodExpiresDate = applicable?.gracePeriodExpiresDate }
         state.nextChange = nextChange(of: state, at: now)
         state.willRenew = applicable?.willRenew
-        state.nextProductId = renewal?.autoRenewProductId
+        state.renewal = applicable.flatMap(\.terms.orNone) ?? renewal?.terms.productAlone
         state.expirationIntent = applicable?.expirationIntent
-        state.priceIncreaseStatus = applicable?.priceIncreaseStatus
         state.commitmentWillRenew = applicable?.commitmentWillRenew
         state.nextCommitmentProductId = applicable?.commitmentAutoRenewProductId
         state.seats = seats(of: governing)

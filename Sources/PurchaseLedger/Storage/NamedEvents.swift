@@ -6,7 +6,8 @@
 import AppStoreModel
 
 extension LedgerStorage {
-    /// The same page as ``events(of:after:limit:)``, with the names of merged and deleted customers, and removed ids.
+    /// The same page as ``events(of:after:limit:)``, with the names of merged and deleted customers, removed ids, and
+    /// the present ids and attributes of customers in events about them.
     ///
     /// - Parameter now: The time that decides whether a deletion or removal is recent enough for a name. With `nil`,
     ///   deleted customers and removed ids have no names.
@@ -14,9 +15,11 @@ extension LedgerStorage {
         of bundleId: String, after cursor: EventCursor?, limit: Int, at now: Timestamp?
     ) async throws -> EventPage {
         var page = try await events(of: bundleId, after: cursor, limit: limit)
-        let keys = page.keysOfFormerCustomers
+        let keys = page.keysOfFormerCustomers.map(LedgerKey.record) + page.keysOfPresentCustomers
         guard !keys.isEmpty else { return page }
-        page.name(from: try await load(LedgerQuery(keys.map(LedgerKey.record))).records, at: now)
+        let found = try await load(LedgerQuery(keys))
+        page.name(from: found.records, at: now)
+        page.allIds = found.customers.mapValues(\.ids)
         return page
     }
 }
@@ -38,6 +41,16 @@ extension EventPage {
         return keys
     }
 
+    /// The keys of the customers in events about ids or attributes.
+    fileprivate var keysOfPresentCustomers: [LedgerKey] {
+        events.compactMap { event in
+            guard let customer = event.customer, let id = customerIds[customer] else { return nil }
+            if event.kind == .attributesChanged { return .record(CustomerAttributes.key(customer)) }
+            guard event.kind.known?.changesIds == true else { return nil }
+            return .customerID(CustomerID(id, of: customer.bundleId))
+        }
+    }
+
     /// Names the merged and deleted customers by their own ids, and the removed ids.
     fileprivate mutating func name(from records: [RecordKey: LedgerRecord], at now: Timestamp?) {
         for record in records.values {
@@ -52,6 +65,8 @@ extension EventPage {
                     removed.id(removal.number, at: now).map { (removal.number, $0) }
                 }
                 removedIds[removed.customer] = Dictionary(ids) { first, _ in first }
+            } else if record.key.kind == CustomerAttributes.recordKind {
+                if let known = CustomerAttributes(readable: record) { attributes[known.customer] = known }
             }
         }
     }

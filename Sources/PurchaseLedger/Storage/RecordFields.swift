@@ -53,6 +53,7 @@ extension ChainReport: StoredFields {
         try coder.field("publishedEntitling", &isEntitling)
         try coder.field("publishedEntitlements", &entitlements)
         try coder.field("publishedDetails", &details)
+        try coder.field("publishedExpirationIntent", &expirationIntent)
     }
 }
 
@@ -67,6 +68,7 @@ extension ChainState: StoredFields {
         try coder.field("publishedUntil", &until)
         try coder.field("publishedWillRenew", &willRenew)
         try coder.field("publishedCommitmentWillRenew", &commitmentWillRenew)
+        try coder.field("publishedRenewal", &renewal)
     }
 }
 

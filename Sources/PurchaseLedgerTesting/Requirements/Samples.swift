@@ -28,7 +28,8 @@ enum Sample {
 
     static func state(_ product: String = "product") -> ChainState {
         ChainState(
-            status: .billingGrace, productId: product, until: time(7), willRenew: false, commitmentWillRenew: true)
+            status: .billingGrace, productId: product, until: time(7), willRenew: false, commitmentWillRenew: true,
+            renewal: renewal.terms)
     }
 
     static func event(
@@ -93,6 +94,7 @@ extension Sample {
         record.report = ChainReport(
             state(awkward[1]), isSubscription: true, transactionId: awkward[0], expiresDate: ends[1],
             revoked: Set(awkward), isEntitling: true, nextChange: time(9), asOf: time(8))
+        record.report?.expirationIntent = Open(rawValue: 77)
         record.owners = owners
         record.ownerChanges = [time(2), time(1)] + ends
         record.claimants = Claimants([
@@ -166,7 +168,12 @@ extension Sample {
         var renewal = RenewalFact(
             provenance: Provenance(signedDate: ends[0], digest: DocumentDigest([4])),
             chain: key().name)
-        renewal.autoRenewProductId = awkward[1]
+        renewal.terms.autoRenewProductId = awkward[1]
+        (renewal.terms.renewalPrice, renewal.terms.currency) = (.min, awkward[5])
+        (renewal.terms.offerType, renewal.terms.offerIdentifier) = (Open(rawValue: 99), awkward[0])
+        renewal.terms.offerDiscountType = Open(rawValue: "A_WORD")
+        renewal.terms.offerPeriod = awkward[2]
+        (renewal.terms.renewalQuantity, renewal.terms.eligibleWinBackOfferIds) = (.max, awkward)
         renewal.appAccountToken = awkward[4]
         renewal.willRenew = false
         renewal.expirationIntent = Open(rawValue: 77)
@@ -175,7 +182,7 @@ extension Sample {
         renewal.hasGraceWithoutEnd = true
         renewal.olderTokenDate = time(5)
         renewal.renewalDate = time(6)
-        renewal.priceIncreaseStatus = Open(rawValue: 5)
+        renewal.terms.priceIncreaseStatus = Open(rawValue: 5)
         renewal.commitmentWillRenew = true
         renewal.commitmentAutoRenewProductId = awkward[3]
         return renewal

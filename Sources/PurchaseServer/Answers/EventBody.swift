@@ -29,6 +29,12 @@ struct EventBody: Encodable, Sendable {
     var mergedCustomer: String?
     /// The id that was taken off the customer; only in `customer.aliasRemoved`, for 30 days.
     var removedId: String?
+    /// All ids that the customer has when the event is read; only in the kinds that change them, unless the customer is
+    /// gone.
+    var ids: [String]?
+    /// The present values of the attributes that changed; only in `customer.attributesChanged`, unless the customer is
+    /// gone.
+    var attributes: AttributeList?
     /// The id with which the deletion was requested; only in `customer.deleted`, for 30 days.
     var deletedId: String?
     /// All ids that the deleted customer had; only in `customer.deleted`, for 30 days.
@@ -54,6 +60,8 @@ struct EventBody: Encodable, Sendable {
         customer = page.customerId(of: event)
         mergedCustomer = page.mergedId(of: event)
         removedId = page.removedId(of: event)
+        ids = page.allIds(of: event)
+        attributes = AttributeList(of: event, in: page)
         deletedId = page.deletedId(of: event)
         deletedIds = page.allDeletedIds(of: event)
         kind = event.kind.rawValue
@@ -68,12 +76,14 @@ struct EventBody: Encodable, Sendable {
     /// JSON object, or repeats a member of ``EventBody``. Otherwise the client's parser might reject the whole page
     /// because of a duplicate name, and the client could read no later event.
     ///
-    /// The numbers of a merged customer and of a removed id are left out: the event has the ids instead.
+    /// The numbers of a merged customer and of a removed id, and the names of attributes are left out: the event has the
+    /// ids and the attributes instead.
     private static func whole(_ body: [UInt8]) -> [UInt8] {
         guard let members = JSONValue(readable: body)?.members else { return [] }
-        let references: [CodingKeys] = [.mergedCustomer, .removedId]
+        let references: [CodingKeys] = [.mergedCustomer, .removedId, .attributes]
         let shown = members.filter { member in
-            member.value.integer == nil || !references.contains { $0.stringValue == member.name }
+            member.value.integer == nil && member.value.array == nil
+                || !references.contains { $0.stringValue == member.name }
         }
         guard shown.allSatisfy({ [nil, .content].contains(CodingKeys(stringValue: $0.name)) }) else { return [] }
         let isCompact = body.starts(with: "{\"".utf8) && body.last == UInt8(ascii: "}")

@@ -66,7 +66,7 @@ struct OldReceiptAnswer: Sendable {
             response.isInBillingRetryPeriod = state.isInBillingRetry
         }
         response.autoRenewStatus = state.willRenew.map { Open($0 ? .on : .off) }
-        response.autoRenewProductId = state.nextProductId
+        response.autoRenewProductId = state.renewal?.autoRenewProductId
         response.cancellationReason = state.governing.revocation?.reason
         return response
     }

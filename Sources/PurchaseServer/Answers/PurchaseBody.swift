@@ -54,12 +54,10 @@ struct SubscriptionBody: Encodable, Sendable {
     @Nullable var nextChange: Timestamp?
     /// Whether the subscription renews; `null` if unknown.
     @Nullable var willRenew: Bool?
-    /// The product of the next period.
-    var autoRenewProductId: String?
+    /// The terms of the next renewal; absent until renewal info arrives.
+    var renewal: RenewalTerms?
     /// Apple's number of the reason why the subscription ended.
     var expirationIntent: Open<ExpirationIntent>?
-    /// Apple's number: whether the customer consented to a higher price.
-    var priceIncreaseStatus: Open<PriceIncreaseStatus>?
     /// The seats in force of a multi-seat subscription.
     var seats: Int?
     /// The commitment of a subscription that is billed monthly; absent without a commitment.
@@ -83,9 +81,8 @@ struct SubscriptionBody: Encodable, Sendable {
         accessUntil = state.accessUntil
         nextChange = state.nextChange
         willRenew = state.willRenew
-        autoRenewProductId = state.nextProductId
+        renewal = state.renewal
         expirationIntent = state.expirationIntent
-        priceIncreaseStatus = state.priceIncreaseStatus
         seats = state.seats
         commitment = state.governing.commitment.map { CommitmentBody($0, state) }
         refused = standing.refused

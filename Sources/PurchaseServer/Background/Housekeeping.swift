@@ -8,7 +8,7 @@ import ServiceLifecycle
 /// The periodic tasks of a server besides its jobs. The service compares clocks, and corrects premature changes that a
 /// fast clock caused. The service erases events older than the configured retention, the ids of customers deleted 30
 /// days ago, and the oldest of many events set aside for a webhook. The service shows notices, and lets the storage
-/// prepare for the coming months. At the start the service publishes the changes that a changed catalogue causes.
+/// prepare for the coming months. At the start the service publishes the changes that a changed configuration causes.
 package struct Housekeeping: Service {
     /// The time between two rounds. Most rounds send the database no request, because no interval is over.
     private static let interval = Duration.seconds(1)
@@ -52,6 +52,8 @@ package struct Housekeeping: Service {
     package var board: NoticeBoard?
     /// The configuration of the apps whose notices are read, by bundle id.
     package var apps: [String: AppConfiguration] = [:]
+    /// For which customers sandbox purchases count, by app.
+    package var sandboxSettings: [SandboxSetting] = []
     /// Judges the clock; `nil` if the clock counts as correct.
     package var judge: ClockJudge?
     /// Returns the time of the machine, by which webhooks are served and the ids in events go; `nil` if the ledger's
@@ -230,8 +232,8 @@ extension Housekeeping {
 // MARK: - The catalogue
 
 extension Housekeeping {
-    /// Publishes the changes that a changed catalogue causes. One success is enough, since the catalogue cannot change
-    /// while the server runs. For a large ledger this task takes minutes, and no other task waits for the result.
+    /// Publishes the changes that a changed configuration causes: the catalogue, or the customers whose sandbox
+    /// purchases count. One success is enough, since neither can change while the server runs. For a large ledger this task takes minutes, and no other task waits for the result.
     private func publishCatalogue() async {
         while !Task.isCancelled, await !failure.attempt(publishCatalogueChanges) {
             await clock.pause(for: Self.interval)
@@ -239,6 +241,7 @@ extension Housekeeping {
     }
 
     private func publishCatalogueChanges() async throws {
+        try await ledger.publish(sandboxSettings, at: now())
         do {
             let count = try await ledger.publishCatalogueChanges(at: now())
             guard count > 0 else { return }

@@ -46,12 +46,15 @@ struct ConfigurationFile {
 }
 
 extension AppConfiguration {
+    /// The names of an app's settings.
+    package static let settings: Set = [
+        "bundleId", "appAppleId", "sharedSecret", "staleLeewaySeconds", "products", "entitlements",
+        "appPurchase", "refusedPurchases", "sandboxAccess", "sandboxCustomers", "customerProof", "inAppPurchaseKey",
+        "retention",
+    ]
+
     fileprivate init(_ app: ConfigurationMember, others: [AppConfiguration]) throws(ConfigurationError) {
-        try app.requireMembers(in: [
-            "bundleId", "appAppleId", "sharedSecret", "staleLeewaySeconds", "products", "entitlements",
-            "appPurchase", "refusedPurchases", "sandboxAccess", "sandboxCustomers", "customerProof", "inAppPurchaseKey",
-            "retention",
-        ])
+        try app.requireMembers(in: Self.settings)
         guard let bundleId = try app.string("bundleId", .bundleID) else { throw app.error("bundleId is missing.") }
         guard !others.contains(where: { $0.identity.bundleId == bundleId }) else {
             throw app.error("bundleId \(bundleId) occurs twice.")

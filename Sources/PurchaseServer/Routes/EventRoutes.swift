@@ -157,7 +157,7 @@ struct EventFilter: Sendable {
         {
             return false
         }
-        guard let ids else { return true }
+        guard let ids, event.kind != .environmentsChanged else { return true }
         // Also the events after which an id names nobody: a reader then removes what it knows by the id.
         let former = [page.mergedId(of: event), page.removedId(of: event)] + (page.allDeletedIds(of: event) ?? [])
         let names = ([page.customerId(of: event)] + former).compactMap(\.self)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import AppStoreModel
-import PurchaseLedger
+package import AppStoreModel
+package import PurchaseLedger
 
 /// The environments of a request: its query parameter `environment`.
 enum RequestedEnvironment: Hashable, Sendable {
@@ -27,6 +27,14 @@ extension QueryParameters {
             throw .invalid("environment must be production, sandbox, \(spanning ? "any, " : "")xcode or localTesting.")
         }
         return .one(environment)
+    }
+}
+
+extension SandboxSetting {
+    /// The setting of an app. On a server without the sandbox, sandbox purchases of no customer count.
+    package init(of app: AppConfiguration, _ bundleId: String, in configured: Set<Environment>) {
+        let access = configured.contains(.sandbox) ? app.sandboxAccess : .none
+        self.init(access.rawValue, listed: access == .listed ? app.sandboxCustomers : [], of: bundleId)
     }
 }
 

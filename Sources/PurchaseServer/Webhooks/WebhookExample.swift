@@ -46,7 +46,8 @@ package struct WebhookExample: Sendable {
             if kind == .customersMerged { content.mergedCustomer = merged.number }
             if kind == .aliasRemoved { content.removedId = 1 }
             var event = LedgerEvent(
-                kind, in: scope, at: now, customer: kind == .notificationReceived ? nil : customer,
+                kind, in: scope, at: now,
+                customer: kind == .notificationReceived || kind == .environmentsChanged ? nil : customer,
                 chainName: kind.isAboutPurchase ? WrittenExample.transactionId : nil, content)
             event.cursor = EventCursor(rawValue: id)
             event.body = Array("{\(Self.mark)".utf8) + event.body.dropFirst()
@@ -54,12 +55,19 @@ package struct WebhookExample: Sendable {
                 events: [event], customerIds: [customer: Self.customer], next: EventCursor(rawValue: id))
             page.formerIds = [merged: "\(Self.customer)-merged"]
             page.removedIds = [customer: [1: "\(Self.customer)-removed"]]
+            page.allIds = [customer: [Self.customer, "\(Self.customer)-2"]]
+            page.attributes = [customer: try Self.attributes(of: customer, at: now)]
             if kind == .customerDeleted {
                 page.deletedIds = [customer: Self.customer]
                 page.allDeletedIds = [customer: [Self.customer]]
             }
             return try JSONWriter.bytes(encoding: EventBody(event, in: page))
         }
+    }
+
+    private static func attributes(of customer: Customer, at now: Timestamp) throws -> CustomerAttributes {
+        let payload = #"{"plan":["a",\#(now.milliseconds)]}"#
+        return try CustomerAttributes(LedgerRecord(CustomerAttributes.key(customer), payload: Array(payload.utf8)))
     }
 }
 
@@ -124,7 +132,7 @@ private struct WrittenExample {
 
     private func state(
         _ status: SubscriptionState.Status, of product: Product, until end: Timestamp? = nil, willRenew: Bool? = nil,
-        commitmentWillRenew: Bool? = nil
+        commitmentWillRenew: Bool? = nil, _ change: (inout RenewalTerms) -> Void = { _ in }
     ) -> ChainState {
         let hasAccess = status == .active || status == .billingGrace || status == .stale
         let until: Timestamp? =
@@ -134,10 +142,13 @@ private struct WrittenExample {
             case .stale: now.advanced(by: .seconds(3600))
             case .expired, .billingRetry, .revoked, .upgraded: now
             }
+        var renewal = RenewalTerms()
+        renewal.autoRenewProductId = product.rawValue
+        (renewal.renewalPrice, renewal.currency) = (product.price, "EUR")
+        change(&renewal)
         return ChainState(
-            status: status, productId: product.rawValue, hasAccess: hasAccess, until: until,
-            willRenew: willRenew,
-            commitmentWillRenew: commitmentWillRenew)
+            status: status, productId: product.rawValue, hasAccess: hasAccess, until: until, willRenew: willRenew,
+            commitmentWillRenew: commitmentWillRenew, renewal: willRenew == nil ? nil : renewal)
     }
 
     private func active(willRenew: Bool? = true) -> ChainState {
@@ -146,6 +157,17 @@ private struct WrittenExample {
 
     private func committed(renews: Bool) -> ChainState {
         state(.active, of: .year, until: days(30), willRenew: true, commitmentWillRenew: renews)
+    }
+
+    /// A month whose next renewal has other terms.
+    private func month(
+        _ status: SubscriptionState.Status = .active, willRenew: Bool = true, _ change: (inout RenewalTerms) -> Void
+    ) -> ChainState {
+        state(status, of: .month, until: days(30), willRenew: willRenew, change)
+    }
+
+    private func increased(_ terms: inout RenewalTerms, _ status: PriceIncreaseStatus) {
+        (terms.renewalPrice, terms.priceIncreaseStatus) = (5990, Open(status))
     }
 
     private var ending: ChainState { state(.active, of: .month, until: now, willRenew: true) }
@@ -225,6 +247,16 @@ private struct WrittenExample {
         return content
     }
 
+    private func setting(of kind: LedgerEvent.Kind) -> EventContent {
+        var content = EventContent(effectiveAt: now)
+        switch kind {
+        case .attributesChanged: content.attributes = ["plan"]
+        case .consentChanged: content.consentedAt = now
+        default: (content.sandboxAccessBefore, content.sandboxAccessAfter) = ("all", "listed")
+        }
+        return content
+    }
+
     func content(of kind: LedgerEvent.Kind) -> EventContent {
         let coins = state(.active, of: .coins)
         let book = state(.active, of: .book)
@@ -248,6 +280,18 @@ private struct WrittenExample {
             return change(of: .year, from: committed(renews: true), to: committed(renews: false))
         case .subscriptionCommitmentRenewalEnabled:
             return change(of: .year, from: committed(renews: false), to: committed(renews: true))
+        case .subscriptionNextProductChanged:
+            let year = month { ($0.autoRenewProductId, $0.renewalPrice) = (Product.year.rawValue, Product.year.price) }
+            return change(from: active(), to: year)
+        case .subscriptionPriceIncreaseAsked:
+            return change(from: active(), to: month { increased(&$0, .pending) })
+        case .subscriptionPriceIncreaseAccepted:
+            return change(from: month { increased(&$0, .pending) }, to: month { increased(&$0, .agreed) })
+        case .subscriptionPriceIncreaseRefused:
+            let ended = month(.expired, willRenew: false) { increased(&$0, .pending) }
+            return change(from: month { increased(&$0, .pending) }, to: ended) {
+                $0.expirationIntent = Open(.noConsentToPriceIncrease)
+            }
         case .subscriptionGraceEntered:
             let grace = state(.billingGrace, of: .month, until: days(16), willRenew: true)
             return change(from: ending, to: grace) { details in
@@ -274,13 +318,14 @@ private struct WrittenExample {
         case .accessEnded:
             let season = state(.active, of: .season, until: now)
             return change(of: .season, from: season, to: state(.expired, of: .season))
-        case .purchaseUpdated: return change(of: .coins, from: coins, to: coins)
-        case .consumptionRequested: return change(of: .coins, from: coins, to: coins)
+        case .purchaseUpdated, .consumptionRequested, .refundDeclined:
+            return change(of: .coins, from: coins, to: coins)
         case .linked: return owned(from: nil, to: active(), detail: "appAccountToken")
         case .unlinked: return owned(from: active(), to: nil)
         case .purchaseDenied: return corrected(change(of: .book, from: book, to: deniedBook))
         case .purchaseAllowed: return corrected(change(of: .book, from: deniedBook, to: book))
-        case .customersMerged, .customerDeleted: return EventContent(effectiveAt: now)
+        case .customersMerged, .customerDeleted, .aliasAdded: return EventContent(effectiveAt: now)
+        case .attributesChanged, .consentChanged, .environmentsChanged: return setting(of: kind)
         case .customerUnmerged, .aliasRemoved: return corrected(EventContent(effectiveAt: now))
         case .grantMade: return grant(from: .empty, to: given(until: days(30)))
         case .grantMoved: return grant(from: .empty, to: given(until: days(30)))
