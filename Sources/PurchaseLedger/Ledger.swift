@@ -92,6 +92,8 @@ extension Ledger {
     ///     ``RecordResult/tooManyClaims``.
     ///   - corrects: Whether the claim is a correction, as by ``move(_:to:_:at:)``: the claimant becomes the only owner
     ///     of the presented purchases, whatever the claim policy.
+    ///   - isBackfill: Whether the documents are a past history, read at the App Store. Their events about payments
+    ///     then say so (``EventDetails/backfilled``).
     ///   - now: The time at which the documents arrived.
     /// - Returns: The result. Documents without purchases are not recorded, and count neither as new nor as known. A
     ///   document of the app's own purchase is recorded if a customer presents it.
@@ -99,7 +101,7 @@ extension Ledger {
     ///   mixed, such as Apple's roots and a simulator's.
     public func record(
         _ evidence: [Evidence], claimedBy claimant: String? = nil, limitsClaims: Bool = false, corrects: Bool = false,
-        at now: Timestamp
+        isBackfill: Bool = false, at now: Timestamp
     ) async throws -> RecordResult {
         onDocuments(evidence)
         let claimant = evidence.first.flatMap { first in claimant.map { CustomerID($0, of: first.scope.bundleId) } }
@@ -110,7 +112,7 @@ extension Ledger {
         guard !evidence.isEmpty || claimant != nil else { return RecordResult() }
         let recording = Recording(
             documents: evidence, claimant: claimant, limitsClaims: limitsClaims, corrects: corrects,
-            unnoted: knownRoots.unnoted(in: evidence))
+            isBackfill: isBackfill, unnoted: knownRoots.unnoted(in: evidence))
         let result = try await commit(recording.query(rules, at: now), at: now) { $0.record(recording) }
         if let noted = recording.unnoted?.anchors { knownRoots.insert(noted) }
         if !result.notices.isEmpty { onNotices(result.notices) }

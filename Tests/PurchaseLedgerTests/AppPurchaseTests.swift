@@ -125,16 +125,24 @@ import Testing
         #expect(last.content?.after?.status == .expired)
     }
 
-    @Test func `the event of the purchase names no product and no transaction`() async throws {
+    @Test func `the event of the purchase names no product and no transaction, and has the members of the purchase`()
+        async throws
+    {
         let (ledger, signed) = (Self.ledger(), try SignedHistory())
         let evidence = try await Self.evidence(TestStore.appTransaction(), signed)
         for _ in 1...2 { _ = try await ledger.record([evidence], claimedBy: "anna", at: Facts.day(1)) }
         let events = try await ledger.events().events
-        #expect(events.map(\.kind) == [Open(.linked), Open(.purchased)])
+        #expect(events.map(\.kind) == [Open(.linked), Open(.appRecorded)])
         let content = events.last?.content
         #expect(events.last?.originalTransactionId == "app:700")
         #expect(content?.productId == nil && content?.transactionId == nil)
         #expect(content?.after == ChainState(status: .active))
+        let details = try #require(content?.details)
+        #expect(details.type == .app && details.appTransactionId == "700" && details.quantity == nil)
+        #expect(details.originalPurchaseDate == TestStore.day(-100) && details.originalApplicationVersion == "41")
+        #expect(details.originalPlatform == .iOS && details.receiptType == "Production")
+        #expect(events.first?.content?.details?.type == .app && events.first?.content?.transactionId == nil)
+        #expect(try await ledger.payments() == [])
     }
 
     /// A document that does not tell the purchase from others: its name, the app transaction, and its environment.

@@ -28,7 +28,7 @@ import Testing
         #expect(try await ledger.publishCatalogueChanges(at: Facts.day(5.5)) == 1)
         #expect(try await ledger.publishCatalogueChanges(at: Facts.day(6.5)) == 0)
         #expect(try await ledger.publishDueChanges(at: Facts.day(11)) == 1)
-        let events = try await ledger.events(of: Facts.scope.bundleId, limit: 100).events
+        let events = try await ledger.events().events
         #expect(events.map(\.kind.known) == [.linked, .purchased, .purchaseUpdated, .accessEnded])
         #expect(events[2].content?.before?.until == Facts.day(90) && events[2].content?.after?.until == Facts.day(10))
         #expect(events[3].content?.effectiveAt == Facts.day(10) && events[3].recordedAt == Facts.day(11))
@@ -43,7 +43,7 @@ import Testing
         while try await ledger.publishDueChanges(at: Facts.day(31)) > 0 {}
         ledger.rules = Self.rules(days: 1)
         _ = try await ledger.publishCatalogueChanges(at: Facts.day(32))
-        let events = try await ledger.events(of: Facts.scope.bundleId, limit: 100).events
+        let events = try await ledger.events().events
         #expect(events.map(\.kind.known) == [.subscriptionStarted, .subscriptionStale, .accessEnded])
     }
 
@@ -63,7 +63,7 @@ import Testing
         _ = try await second.record([signed.evidence(transaction: pass)], claimedBy: "a", at: Facts.day(5))
         second.rules = first.rules
         _ = try await second.publishCatalogueChanges(at: Facts.day(5))
-        let events = try await first.events(of: Facts.scope.bundleId, limit: 100).events
+        let events = try await first.events().events
         #expect(events.map { $0.content?.after?.until }.suffix(2) == [Facts.day(90), Facts.day(10)])
     }
 }

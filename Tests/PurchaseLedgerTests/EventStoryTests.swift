@@ -14,7 +14,7 @@ import Testing
     }
 
     private static func events(_ ledger: Ledger) async throws -> [LedgerEvent] {
-        try await ledger.events(of: Facts.scope.bundleId, limit: 100).events
+        try await ledger.events().events
     }
 
     @Test func `changes that time alone causes during a downtime are published later, each with its instant`()
@@ -48,8 +48,10 @@ import Testing
         for token in tokens { _ = try await ledger.record([signed.evidence(transaction: token)], at: Facts.day(10)) }
         let change = try #require(try await Self.events(ledger).last)
         #expect(change.kind == .subscriptionProductChanged)
-        #expect(change.content?.before == ChainState(status: .active, productId: "month", until: Facts.day(30)))
-        #expect(change.content?.after == ChainState(status: .active, productId: "year", until: Facts.day(375)))
+        let states = [("month", "1", 30.0), ("year", "2", 375)].map { product, id, end in
+            ChainState(status: .active, productId: product, transactionId: id, until: Facts.day(end))
+        }
+        #expect(change.content?.before == states[0] && change.content?.after == states[1])
     }
 
     @Test func `if the first renewal info says that renewal is off, the ledger publishes it`() async throws {

@@ -32,16 +32,27 @@ extension Ledger {
         try await storage.load(LedgerQuery(keys))
     }
 
-    /// All events so far.
-    func events() async throws -> EventPage { try await events(of: Facts.scope.bundleId, limit: 10_000) }
+    /// All events so far, except those about payments.
+    func events() async throws -> EventPage { try await events { !$0 } }
 
-    /// All events so far as text: kind, transaction and, unless `customers` is false, the first id of the customer.
+    /// All events about payments so far.
+    func payments() async throws -> [LedgerEvent] { try await events { $0 }.events }
+
+    private func events(where isWanted: (_ isAboutPayment: Bool) -> Bool) async throws -> EventPage {
+        var page = try await events(of: Facts.scope.bundleId, limit: 10_000)
+        page.events.removeAll { !isWanted($0.kind.known?.isAboutPayment == true) }
+        return page
+    }
+
+    /// All events so far, except those about payments, as text: kind, transaction and, unless `customers` is false, the
+    /// first id of the customer. Links have no transaction here.
     func words(customers: Bool = true) async throws -> [String] {
         let page = try await events()
         return page.events.map { event in
             let customer = customers ? event.customer.flatMap { page.customerIds[$0] } : nil
-            return [event.kind.rawValue, event.content?.transactionId, customer].compactMap { $0 }.joined(
-                separator: " ")
+            let isLink = event.kind == .linked || event.kind == .unlinked
+            let transaction = isLink ? nil : event.content?.transactionId
+            return [event.kind.rawValue, transaction, customer].compactMap { $0 }.joined(separator: " ")
         }
     }
 

@@ -66,7 +66,7 @@ import Testing
         let life = try Self.life(signed)
         _ = try await ledger.record([signed.evidence(life[0])], claimedBy: "customer", at: Facts.day(1))
         _ = try await ledger.record([signed.evidence(life[1])], at: Facts.day(10))
-        let events = try await ledger.events(of: Facts.scope.bundleId, limit: 100).events
+        let events = try await ledger.events().events
         let story = events.map { "\($0.kind.rawValue) \($0.originalTransactionId ?? "-")" }
         #expect(
             story == [
@@ -195,7 +195,7 @@ import Testing
         _ = try await other.record(
             [signed.evidence(transaction: signed.transaction(signed: 14))], claimedBy: "b", at: Facts.day(15))
         _ = try await other.record([signed.evidence(transaction: link)], at: Facts.day(16))
-        let events = try await other.events(of: Facts.scope.bundleId, limit: 100).events
+        let events = try await other.events().events
         #expect(events.last { $0.originalTransactionId == "100" }?.content?.after?.status == .active)
         #expect(
             try await other.holdings(of: "b", in: Facts.scope, at: Facts.day(16))?.entitlements.map(\.name) == ["pro"])

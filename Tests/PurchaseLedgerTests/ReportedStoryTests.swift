@@ -373,7 +373,7 @@ import Testing
         let receipt = SignedHistory.Document.receipt(
             [purchase("1", "month", 0, cancelled: 10 + seconds * Self.second), purchase("2", "pro", 10)], created: 12)
         _ = try await ledger.record([try await signed.evidence(receipt)], claimedBy: Self.anna, at: Facts.day(12))
-        let events = try await ledger.events(of: Facts.scope.bundleId, limit: 100).events
+        let events = try await ledger.events().events
         #expect(events.contains { $0.kind == .refunded } == !isUpgrade, "\(events.map(\.kind.rawValue))")
         let holdings = try await ledger.customer(Self.anna, in: Facts.scope, at: Facts.day(12))?.holdings
         #expect(holdings?.entitlements.map(\.name) == ["access"])

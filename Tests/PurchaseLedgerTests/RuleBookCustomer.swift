@@ -160,7 +160,8 @@ extension RuleBookCustomer {
                     let found = try await ledger.customer("customer", in: Facts.scope, at: now)
                     var answer = found.map(Answer.init) ?? Answer()
                     let events = try await ledger.events(of: Facts.scope.bundleId, limit: 10_000).events
-                    answer.refundsTold = events.filter { $0.kind == .refunded }.compactMap(\.content?.transactionId)
+                    answer.refundsTold = events.filter { $0.kind == .refunded || $0.kind == .shareEnded }
+                        .compactMap(\.content?.transactionId)
                     planAnswers.append(answer)
                 }
             }

@@ -48,6 +48,7 @@ import Testing
         #expect(purchases.map(\.originalTransactionId) == ["0"], "answers have the id of the document")
         let events = try await ledger.events().events
         #expect(events.compactMap(\.originalTransactionId).allSatisfy { $0 == "0" })
+        #expect(try await ledger.payments().map(\.content?.productId) == ["month", "lifetime"])
     }
 
     @Test func `an id leads to the newest purchase with it, whichever was recorded last`() async throws {

@@ -326,15 +326,20 @@ import Testing
         let scope = #""bundleId":"com.example","environment":"Production""#
         #expect(
             try await Self.text(world, .get, "/v1/events") == """
-                {"items":[{"id":"1.com.example","kind":"subscription.started",\(recorded),\(scope),\
+                {"items":[{"id":"1.com.example","kind":"transaction.recorded",\(recorded),\(scope),\
+                "originalTransactionId":"1",\(effective),"transactionId":"1","productId":"month",\
+                "type":"Auto-Renewable Subscription","quantity":1,"purchaseDate":\(Self.start),\
+                "expiresDate":\(Self.end),"renewalNumber":1},\
+                {"id":"2.com.example","kind":"subscription.started",\(recorded),\(scope),\
                 "originalTransactionId":"1",\(effective),"transactionId":"1","productId":"month",\
                 "type":"Auto-Renewable Subscription","quantity":1,"before":null,\
-                "after":{"status":"active","productId":"month","hasAccess":true,"until":\(Self.end),"willRenew":null},\
+                "after":{"status":"active","productId":"month","transactionId":"1","hasAccess":true,\
+                "until":\(Self.end),"willRenew":null},\
                 "entitlementsBefore":[],"entitlementsAfter":[{"name":"pro","reason":"subscription",\
-                "environment":"Production","until":\(Self.end)}]},\
-                {"id":"2.com.example","kind":"notification.received",\(recorded),\(scope),\(effective),"detail":"TEST",\
+                "environment":"Production","until":\(Self.end),"transactionId":"1"}]},\
+                {"id":"3.com.example","kind":"notification.received",\(recorded),\(scope),\(effective),"detail":"TEST",\
                 "before":null,"after":null}],\
-                "nextCursor":"2.com.example"}
+                "nextCursor":"3.com.example"}
                 """)
     }
 

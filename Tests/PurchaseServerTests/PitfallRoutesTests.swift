@@ -48,7 +48,7 @@ import Testing
             }
             for try await status in group { #expect(status == .ok) }
         }
-        #expect(try await Self.kinds(world) == ["purchase.linked", "subscription.started"])
+        #expect(try await Self.kinds(world) == ["transaction.recorded", "purchase.linked", "subscription.started"])
         // The transaction and the notification.
         #expect(try await Self.documents(world) == 2)
     }

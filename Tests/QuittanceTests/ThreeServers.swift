@@ -236,7 +236,7 @@ private struct FeedReader: Sendable {
             #expect(kinds.count { $0 == "subscription.started" } == 1, "seed \(seed): \(id) has \(kinds)")
             #expect(kinds.count { $0 == "subscription.revoked" } == count - 1, "seed \(seed): \(id) has \(kinds)")
             var (last, time) = (JSONValue.object([]), Int64.min)
-            for event in events where event["after"] != .null {
+            for event in events where event["after"] ?? .null != .null {
                 let follows = event["before"] == last["after"] ?? .null
                 // What one document changes may be several events.
                 let accompanies = event["before"] == last["before"] && event["after"] == last["after"]

@@ -108,7 +108,7 @@ package struct FilledLedger {
         _ = try await ledger.delete("guest", in: Self.scope, at: now)
     }
 
-    /// A customer with a refund, of which facts without names stay, and one of whom only tombstones stay.
+    /// Customers of whose purchases facts without names stay.
     private mutating func erase() async throws {
         try await record(token("340") { $0.revocationDate = TestStore.day(5) }, claimedBy: "refunded")
         try await record(token("341"), claimedBy: "gone")

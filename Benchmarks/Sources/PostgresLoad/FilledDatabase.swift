@@ -146,8 +146,9 @@ extension FilledDatabase {
 
     static func report(_ transaction: String, until end: Timestamp) -> ChainReport {
         ChainReport(
-            ChainState(status: .active, productId: product, until: end, willRenew: true), isSubscription: true,
-            transactionId: transaction, expiresDate: end, isEntitling: true, nextChange: end)
+            ChainState(
+                status: .active, productId: product, transactionId: transaction, until: end, willRenew: true),
+            isSubscription: true, expiresDate: end, isEntitling: true, nextChange: end)
     }
 
     /// - Parameter name: That of the document; one that follows from the id if `nil`.

@@ -103,9 +103,10 @@ enum FilledLedger {
 
     private static func report(of chain: ChainKey) -> ChainReport {
         ChainReport(
-            ChainState(status: .active, productId: SimulatedStore.product, until: expiry, willRenew: true),
-            isSubscription: true, transactionId: chain.originalTransactionId, expiresDate: expiry, isEntitling: true,
-            nextChange: expiry)
+            ChainState(
+                status: .active, productId: SimulatedStore.product, transactionId: chain.originalTransactionId,
+                until: expiry, willRenew: true),
+            isSubscription: true, expiresDate: expiry, isEntitling: true, nextChange: expiry)
     }
 
     private static func statement(

@@ -12,7 +12,7 @@ struct LedgerDraft {
     let now: Timestamp
     /// The time by which the ids of former customers go; see ``Ledger/wall``.
     let wall: Timestamp
-    private let loaded: LedgerSnapshot
+    let loaded: LedgerSnapshot
     /// ``loaded`` with the changes decided so far.
     private var state: LedgerSnapshot
     /// The decided changes, except changes of chains (see ``Chain``), customers and records: ``decision(_:)`` finds
@@ -27,6 +27,8 @@ struct LedgerDraft {
     private var chainsOfTransactions: [String: Set<ChainKey>] = [:]
     /// As many chains are searched one by one, which costs less than to note all transactions of one long chain.
     private static let fewChains = 16
+    /// The histories of the published chains.
+    private(set) var histories: [ChainKey: PurchaseHistory] = [:]
 
     init(_ snapshot: LedgerSnapshot, _ rules: LedgerRules, at now: Timestamp, wall: Timestamp) {
         loaded = snapshot
@@ -236,7 +238,8 @@ extension LedgerDraft {
         guard !record.isOwned(by: customer) else { return }
         record.owners.append(ChainRecord.Owner(customer, reason))
         if reason == .correction { record.isCorrected = true }
-        var content = EventContent(effectiveAt: now, detail: reason.rawValue, after: record.report?.state)
+        var content = EventContent(about: record, at: now, detail: reason.rawValue)
+        content.after = record.report?.state
         content.entitlementsBefore = GivenEntitlements.empty
         content.entitlementsAfter = record.report.map(\.entitlements) ?? GivenEntitlements.empty
         append(.linked, content, to: customer, about: &record)
@@ -247,7 +250,8 @@ extension LedgerDraft {
         guard record.isOwned(by: customer) else { return }
         record.owners.removeAll { $0.customer == customer }
         let detail = correction.map { _ in LinkReason.correction.rawValue }
-        var content = EventContent(effectiveAt: now, detail: detail, before: record.report?.state)
+        var content = EventContent(about: record, at: now, detail: detail)
+        content.before = record.report?.state
         content.entitlementsBefore = record.report?.entitlements
         content.entitlementsAfter = GivenEntitlements.empty
         append(.unlinked, content, to: customer, about: &record)
@@ -350,6 +354,7 @@ extension LedgerDraft {
         let old = record.report
         let new = ChainEvaluation(record.chain, rules.catalogue(record.key.scope), at: instant)
         record.report = new.report
+        histories[record.key] = new.history
         if new.report.state.status != old?.state.status { wantStatus(of: record, since: instant) }
         for change in new.report.changes(since: old, record.chain) {
             append(

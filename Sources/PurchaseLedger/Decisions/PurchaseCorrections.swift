@@ -113,9 +113,9 @@ extension LedgerDraft {
         for owner in owners {
             if let known = record.owners.first(where: { $0.customer == owner }), known.reason != .correction {
                 // The correction changes nothing but the reason, and is an event all the same.
-                var content = EventContent(
-                    effectiveAt: now, detail: LinkReason.correction.rawValue, before: record.report?.state,
-                    after: record.report?.state)
+                var content = EventContent(about: record, at: now, detail: LinkReason.correction.rawValue)
+                content.before = record.report?.state
+                content.after = record.report?.state
                 content.entitlementsBefore = record.report?.entitlements
                 content.entitlementsAfter = record.report?.entitlements
                 append(.linked, content, to: owner, about: &record)

@@ -14,6 +14,8 @@ struct Recording: Sendable {
     /// Whether the claim is a correction (``Ledger/move(_:to:_:at:)``): the claimant becomes the only owner, whatever
     /// the claim policy.
     var corrects = false
+    /// Whether the documents are a past history, read at the App Store.
+    var isBackfill = false
     /// The root certificates of the documents, without those known to be noted in the ledger (``RootsNote``); `nil` if
     /// none are left.
     var unnoted: UnnotedRoots?
@@ -25,7 +27,7 @@ struct Recording: Sendable {
 
     init(
         documents: [Evidence], claimant: CustomerID? = nil, limitsClaims: Bool = false, corrects: Bool = false,
-        unnoted: UnnotedRoots? = nil
+        isBackfill: Bool = false, unnoted: UnnotedRoots? = nil
     ) {
         self.documents = documents.sorted {
             ($0.signedDate ?? .distantFuture, $0.provenance) < ($1.signedDate ?? .distantFuture, $1.provenance)
@@ -33,6 +35,7 @@ struct Recording: Sendable {
         self.claimant = claimant
         self.limitsClaims = limitsClaims
         self.corrects = corrects
+        self.isBackfill = isBackfill
         self.unnoted = unnoted
         transactions = Set(
             documents.flatMap { document in
@@ -152,6 +155,7 @@ extension LedgerDraft {
             wantConsumptionAnswer(to: document)
             publishDeclinedRefund(in: document)
         }
+        publishPayments(of: recording)
         return result
     }
 
@@ -236,7 +240,7 @@ extension LedgerDraft {
     }
 
     /// The chains to which a document still applies. Chains erased after the signing are excluded, unless a customer
-    /// presents the document. Of the document's facts about excluded chains, at most the residue (``Chain/residue``) is
+    /// presents the document. Of the document's facts about excluded chains, only the residue (``Chain/residue``) is
     /// kept.
     private mutating func applicable(
         _ document: Evidence, isClaimed: Bool, _ signings: inout [ChainKey: Timestamp]
@@ -264,9 +268,8 @@ extension LedgerDraft {
     }
 
     /// Merges a document into the residue of a chain that was erased after the document was signed, and into the
-    /// residue of all other chains with the same transactions. Only statements that tell a revocation or an upgrade are
-    /// merged, and statements about transactions that already have residue. They must still count if a customer
-    /// presents the purchase again.
+    /// residue of all other chains with the same transactions. It must still count if a customer presents the purchase
+    /// again.
     private mutating func keepResidue(
         of document: Evidence, in key: ChainKey, _ signings: inout [ChainKey: Timestamp]
     ) {
@@ -275,8 +278,6 @@ extension LedgerDraft {
             let id = statement.transactionId
             let sharing = chains(of: TransactionKey(id, in: key.scope)).map(\.key)
             for key in Set(sharing + [key]).sorted() {
-                let isKnown = record(key).chain.residue[id] != nil
-                guard statement.revocation != nil || statement.isUpgraded || isKnown else { continue }
                 begin(key, document, &signings)
                 var record = record(key)
                 record.chain.mergeResidue(statement)

@@ -18,7 +18,7 @@ public struct Chain: Hashable, Sendable {
     /// The facts that remain after the erasure of a customer, by transaction id: statements without account,
     /// storefront, offer, price and commitment. Answers do not show the residue, but it affects them. For example, a
     /// transaction that was revoked before the erasure stays revoked, even if a customer presents an older document
-    /// about it again.
+    /// about it again. The residue also tells which payments were published.
     ///
     /// A chain that was not erased has residue of a transaction if a different chain with the transaction was erased,
     /// or if the App Store moved a consumable here from the chain of a customer who may have used it.

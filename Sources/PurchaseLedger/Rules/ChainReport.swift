@@ -9,8 +9,8 @@ public struct ChainReport: Hashable, Sendable {
     public var state: ChainState
     /// Whether the purchase is an auto-renewable subscription.
     public var isSubscription: Bool
-    /// The transaction of a subscription's last paid period, or of the last purchase for other products.
-    public var transactionId: String?
+    /// The transaction in the state.
+    public var transactionId: String? { state.transactionId }
     /// The end of a subscription's last paid period; `nil` for other products.
     public var expiresDate: Timestamp?
     /// The reason why the subscription ended or will end; `nil` if unknown.
@@ -32,12 +32,11 @@ public struct ChainReport: Hashable, Sendable {
     public var asOf: Timestamp?
 
     public init(
-        _ state: ChainState, isSubscription: Bool, transactionId: String? = nil, expiresDate: Timestamp? = nil,
-        revoked: Set<String> = [], isEntitling: Bool = false, nextChange: Timestamp? = nil, asOf: Timestamp? = nil
+        _ state: ChainState, isSubscription: Bool, expiresDate: Timestamp? = nil, revoked: Set<String> = [],
+        isEntitling: Bool = false, nextChange: Timestamp? = nil, asOf: Timestamp? = nil
     ) {
         self.state = state
         self.isSubscription = isSubscription
-        self.transactionId = transactionId
         self.expiresDate = expiresDate
         self.revoked = revoked
         self.isEntitling = isEntitling
@@ -64,7 +63,6 @@ extension ChainReport {
         for index in purchases.indices where purchases[index].revocation != nil {
             revoked.insert(purchases[index].transactionId)
         }
-        transactionId = subscription?.lastPaid.transactionId ?? purchases.last?.transactionId
         expiresDate = subscription?.lastPaid.expiresDate
         expirationIntent = subscription?.expirationIntent
         nextChange = history.nextChange(chain.renewal, catalogue, after: now)
@@ -87,15 +85,16 @@ struct ChainEvaluation {
     private(set) var report: ChainReport
     /// The details of the report's transaction.
     let details: EventDetails
+    let history: PurchaseHistory
     private let chain: Chain
     private let subscription: SubscriptionState?
 
     init(_ chain: Chain, _ catalogue: Catalogue, at now: Timestamp) {
-        let history = chain.history(catalogue)
+        history = chain.history(catalogue)
         self.chain = chain
         subscription = history.subscription(chain.renewal, at: now)
         report = ChainReport(chain, history, subscription, catalogue, at: now)
-        details = EventDetails(chain.statement(report.transactionId), subscription)
+        details = EventDetails(history.app ?? chain.statement(report.transactionId), subscription)
         report.details = details.digest
     }
 
@@ -108,7 +107,7 @@ struct ChainEvaluation {
 
 extension Chain {
     /// The present statement about a transaction; `nil` if the transaction is unknown.
-    fileprivate func statement(_ transactionId: String?) -> TransactionStatement? {
+    func statement(_ transactionId: String?) -> TransactionStatement? {
         transactionId.flatMap { transactions[$0] }.flatMap { current($0) }
     }
 
@@ -149,8 +148,12 @@ extension ChainReport {
     func changes(since old: ChainReport?, _ chain: Chain) -> [Change] {
         let revocations = revocations(since: old, chain)
         var changes = revocations.filter { $0.kind == .refundReversed }
-        if isSubscription { changes += start(since: old) } else if old == nil { changes.append(change(.purchased)) }
-        changes += revocations.filter { $0.kind == .refunded }
+        if isSubscription {
+            changes += start(since: old)
+        } else if old == nil {
+            changes.append(change(chain.key.isAppPurchase ? .appRecorded : .purchased))
+        }
+        changes += revocations.filter { $0.kind != .refundReversed }
         if isSubscription { changes += status(since: old) }
         if old?.isEntitling == true, !isEntitling, !changes.contains(where: \.kind.endsAccess) {
             changes.append(change(.accessEnded))
@@ -171,16 +174,17 @@ extension ChainReport {
         Change(kind: kind, transactionId: transactionId, productId: state.productId)
     }
 
-    /// Refunds and their reversals.
+    /// Refunds and their reversals, and ends of sharing. Sharing that goes on has no kind of its own.
     private func revocations(since old: ChainReport?, _ chain: Chain) -> [Change] {
         let known = old?.revoked ?? []
         guard revoked != known else { return [] }
         return chain.purchases.compactMap { purchase in
             let isRevoked = revoked.contains(purchase.transactionId)
-            guard isRevoked != known.contains(purchase.transactionId) else { return nil }
-            return Change(
-                kind: isRevoked ? .refunded : .refundReversed, transactionId: purchase.transactionId,
-                productId: purchase.productId)
+            guard isRevoked != known.contains(purchase.transactionId), isRevoked || !purchase.isShare else {
+                return nil
+            }
+            let kind: LedgerEvent.Kind = !isRevoked ? .refundReversed : purchase.isShare ? .shareEnded : .refunded
+            return Change(kind: kind, transactionId: purchase.transactionId, productId: purchase.productId)
         }
     }
 
@@ -264,7 +268,7 @@ extension LedgerEvent.Kind {
     /// Whether the event implies the end of access.
     fileprivate var endsAccess: Bool {
         switch self {
-        case .subscriptionExpired, .subscriptionRetryEntered, .subscriptionRevoked, .refunded: true
+        case .subscriptionExpired, .subscriptionRetryEntered, .subscriptionRevoked, .refunded, .shareEnded: true
         default: false
         }
     }

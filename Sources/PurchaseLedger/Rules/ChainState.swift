@@ -11,6 +11,9 @@ public struct ChainState: Hashable, Sendable, Decodable {
     /// The product of a subscription's ``SubscriptionState/governing`` period, or of the last purchase in any other
     /// chain.
     public var productId: String?
+    /// The transaction of a subscription's ``SubscriptionState/lastPaid`` period, or of the last purchase in any other
+    /// chain; `nil` for a purchase of the app itself.
+    public var transactionId: String?
     /// Whether the purchase gives access by itself; see ``Access/isGiven``.
     public var hasAccess: Bool
     /// The instant at which access ends or ended; see ``Access/until``.
@@ -24,11 +27,13 @@ public struct ChainState: Hashable, Sendable, Decodable {
     public var renewal: RenewalTerms?
 
     public init(
-        status: SubscriptionState.Status, productId: String? = nil, hasAccess: Bool = true, until: Timestamp? = nil,
-        willRenew: Bool? = nil, commitmentWillRenew: Bool? = nil, renewal: RenewalTerms? = nil
+        status: SubscriptionState.Status, productId: String? = nil, transactionId: String? = nil,
+        hasAccess: Bool = true, until: Timestamp? = nil, willRenew: Bool? = nil, commitmentWillRenew: Bool? = nil,
+        renewal: RenewalTerms? = nil
     ) {
         self.status = Open(status)
         self.productId = productId
+        self.transactionId = transactionId
         self.hasAccess = hasAccess
         self.until = until
         self.willRenew = willRenew
@@ -42,6 +47,7 @@ extension ChainState {
     init(_ subscription: SubscriptionState) {
         status = Open(subscription.status)
         productId = subscription.governing.productId
+        transactionId = subscription.lastPaid.transactionId
         hasAccess = subscription.hasAccess
         until = subscription.accessUntil
         willRenew = subscription.willRenew
@@ -69,5 +75,6 @@ extension ChainState {
         }
         status = Open(hasAccess ? .active : isOver && !history.isRefused ? .expired : .revoked)
         productId = history.purchases.last?.productId
+        transactionId = history.purchases.last?.transactionId
     }
 }

@@ -46,6 +46,8 @@ public struct EventContent: Hashable, Sendable, Decodable {
     public var sandboxAccessBefore, sandboxAccessAfter: String?
     /// The author and the reason of a correction; `nil` if the change was no correction.
     public var correction: Correction?
+    /// Whether the event is about a payment. It then has neither ``before`` nor ``after``, not even `null`.
+    private var isAboutPayment = false
 
     public init(
         effectiveAt: Timestamp, transactionId: String? = nil, productId: String? = nil, detail: String? = nil,
@@ -76,6 +78,31 @@ extension EventContent {
         entitlementsBefore = old.map(\.entitlements) ?? GivenEntitlements.empty
         entitlementsAfter = new.report.entitlements
     }
+
+    /// The content of an event about a payment.
+    package init(payment details: EventDetails, effectiveAt: Timestamp, transactionId: String, productId: String) {
+        self.init(effectiveAt: effectiveAt, transactionId: transactionId, productId: productId)
+        self.details = details
+        isAboutPayment = true
+    }
+
+    /// The content of an event about the owners of a chain, with its published transaction. Before anything is
+    /// published, as for a new purchase, this is the last purchase.
+    init(about record: ChainRecord, at now: Timestamp, detail: String?) {
+        let chain = record.chain
+        let statement =
+            chain.statement(record.report?.transactionId)
+            ?? chain.transactions.values.compactMap(chain.current).max { $0.isBought(before: $1) }
+        self.init(effectiveAt: now, detail: detail)
+        var link = EventDetails()
+        link.type = statement?.type
+        details = link
+        guard let statement, !statement.isAppPurchase else { return }
+        transactionId = statement.transactionId
+        productId = statement.productId
+        details?.price = statement.price
+        details?.currency = statement.currency
+    }
 }
 
 // MARK: - The body
@@ -99,10 +126,12 @@ extension EventContent {
             writer.member("detail", detail)
             details?.write(to: &writer)
             writer.member("grantId", grantId)
-            writer.name("before")
-            writer.state(before)
-            writer.name("after")
-            writer.state(after)
+            if !isAboutPayment {
+                writer.name("before")
+                writer.state(before)
+                writer.name("after")
+                writer.state(after)
+            }
             writer.member("entitlementsBefore", entitlementsBefore)
             writer.member("entitlementsAfter", entitlementsAfter)
             writer.correction(correction)
@@ -137,6 +166,7 @@ extension EventContent {
         detail = try members.decodeIfPresent(String.self, forKey: .detail)
         let details = try EventDetails(from: decoder)
         self.details = details == EventDetails() ? nil : details
+        isAboutPayment = !members.contains(.before)
         before = try members.decodeIfPresent(ChainState.self, forKey: .before)
         after = try members.decodeIfPresent(ChainState.self, forKey: .after)
         entitlementsBefore = try members.decodeIfPresent(GivenEntitlements.self, forKey: .entitlementsBefore)
@@ -174,6 +204,7 @@ extension JSONWriter {
             writer.member("status", state.status.rawValue)
             writer.name("productId")
             if let productId = state.productId { writer.string(productId) } else { writer.null() }
+            writer.member("transactionId", state.transactionId)
             writer.name("hasAccess")
             writer.bool(state.hasAccess)
             writer.name("until")

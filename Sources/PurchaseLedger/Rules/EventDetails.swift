@@ -4,7 +4,9 @@ public import AppStoreModel
 
 /// The members of an event's body about its transaction, and about why the transaction's subscription ends or ended.
 /// They have the names and values of the answer of `GET /v1/transactions/{id}`. A member is absent if no document says
-/// it.
+/// it, and a flag is absent instead of false.
+///
+/// Only events about payments, and about purchases of the app itself, have all members.
 public struct EventDetails: Hashable, Sendable, Decodable {
     /// The kind of product.
     public var type: Open<ProductType>?
@@ -41,6 +43,34 @@ public struct EventDetails: Hashable, Sendable, Decodable {
     /// The seats in force of a multi-seat subscription; see ``SubscriptionState/seats``.
     public var seats: Int?
 
+    /// The time of the charge; only in events about payments, as the members up to ``backfilled``.
+    public var purchaseDate: Timestamp?
+    /// The end of the paid period; for a purchase of the app, the end of a volume purchase.
+    public var expiresDate: Timestamp?
+    /// Whether the customer bought the product or the App Store renewed it.
+    public var transactionReason: Open<TransactionReason>?
+    /// True for the period of a free trial.
+    public var isTrial: Bool?
+    /// True for a paid period that directly follows a free trial.
+    public var isTrialConversion: Bool?
+    /// The number of the period among the periods of the subscription, from 1; `nil` if an earlier one may be missing.
+    public var renewalNumber: Int?
+    /// True if the purchase was erased and is presented again.
+    public var repeated: Bool?
+    /// True if the transaction comes from a backfill.
+    public var backfilled: Bool?
+
+    /// The id of the app's purchase; only in events about a purchase of the app itself, as the next members.
+    public var appTransactionId: String?
+    /// The time at which the customer bought the app.
+    public var originalPurchaseDate: Timestamp?
+    /// The version of the app that the customer bought.
+    public var originalApplicationVersion: String?
+    /// The platform of the first purchase.
+    public var originalPlatform: Open<PurchasePlatform>?
+    /// The kind of receipt in Apple's word, such as `ProductionVPP`.
+    public var receiptType: String?
+
     /// Makes details without members.
     public init() {}
 
@@ -49,6 +79,15 @@ public struct EventDetails: Hashable, Sendable, Decodable {
     ///   - state: The state of the subscription; `nil` if the purchase is no subscription.
     init(_ statement: TransactionStatement?, _ state: SubscriptionState?) {
         type = statement?.type
+        if let app = statement, app.isAppPurchase {
+            appTransactionId = app.appTransactionId
+            originalPurchaseDate = app.purchaseDate
+            originalApplicationVersion = app.originalApplicationVersion
+            originalPlatform = app.originalPlatform
+            receiptType = app.receiptType
+            expiresDate = app.expiresDate
+            return
+        }
         inAppOwnershipType = statement?.ownership
         quantity = statement?.quantity
         price = statement?.price
@@ -66,6 +105,26 @@ public struct EventDetails: Hashable, Sendable, Decodable {
         gracePeriodExpiresDate = state?.gracePeriodExpiresDate
         seats = state?.seats
     }
+
+    /// All members about a payment.
+    ///
+    /// - Parameter place: The place of the transaction among the periods of its subscription; `nil` if unknown.
+    init(payment statement: TransactionStatement, at place: PurchaseHistory.Place?) {
+        self.init(statement, nil)
+        purchaseDate = statement.purchaseDate
+        expiresDate = statement.expiresDate
+        transactionReason = statement.transactionReason
+        isTrial = statement.isTrial ? true : nil
+        isTrialConversion = !statement.isTrial && place?.previous?.isTrial == true ? true : nil
+        renewalNumber = place?.number
+    }
+}
+
+extension TransactionStatement {
+    fileprivate var isTrial: Bool { offerDiscountType == .freeTrial }
+
+    /// Whether somebody else paid: a member of the family, or the payer of a seat.
+    var isShare: Bool { ownership == .familyShared || ownership == .assigned }
 }
 
 extension EventDetails {
@@ -88,6 +147,19 @@ extension EventDetails {
         writer.member("expirationIntent", (expirationIntent?.rawValue).map(Int64.init))
         writer.member("gracePeriodExpiresDate", gracePeriodExpiresDate?.milliseconds)
         writer.member("seats", seats.map(Int64.init))
+        writer.member("purchaseDate", purchaseDate?.milliseconds)
+        writer.member("expiresDate", expiresDate?.milliseconds)
+        writer.member("transactionReason", transactionReason?.rawValue)
+        writer.member("isTrial", isTrial)
+        writer.member("isTrialConversion", isTrialConversion)
+        writer.member("renewalNumber", renewalNumber.map(Int64.init))
+        writer.member("repeated", repeated)
+        writer.member("backfilled", backfilled)
+        writer.member("appTransactionId", appTransactionId)
+        writer.member("originalPurchaseDate", originalPurchaseDate?.milliseconds)
+        writer.member("originalApplicationVersion", originalApplicationVersion)
+        writer.member("originalPlatform", originalPlatform?.rawValue)
+        writer.member("receiptType", receiptType)
     }
 
     /// A digest of the members (FNV-1a, 64 bits), by which a report notices that they changed. It need not resist an
@@ -105,5 +177,11 @@ extension JSONWriter {
     mutating func member(_ name: StaticString, _ number: Int64?) {
         guard let number else { return }
         member(name, number: number)
+    }
+
+    fileprivate mutating func member(_ name: StaticString, _ flag: Bool?) {
+        guard let flag else { return }
+        self.name(name)
+        bool(flag)
     }
 }

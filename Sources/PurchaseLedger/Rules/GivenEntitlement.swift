@@ -22,6 +22,8 @@ public struct GivenEntitlement: Hashable, Sendable, Decodable {
     /// The level of the product in its group: 1 is the highest. `nil` outside groups, and for a product without a
     /// level, which ranks last.
     public var level: Int?
+    /// The transaction that gives the entitlement; `nil` for a grant, and for a purchase of the app itself.
+    public var transactionId: String?
 
     public init(_ name: String, _ reason: Entitlement.Reason, in environment: Environment, until: Timestamp? = nil) {
         self.name = name
@@ -105,6 +107,7 @@ extension GivenEntitlements: Storable {
 extension GivenEntitlement {
     fileprivate init(_ name: String, _ grant: Grant, _ catalogue: Catalogue, in environment: Environment) {
         self.init(name, grant.reason, in: environment, until: grant.until)
+        if !grant.statement.isAppPurchase { transactionId = grant.statement.transactionId }
         guard let group = grant.group else { return }
         subscriptionGroup = group
         level = catalogue.products[grant.statement.productId]?.level
@@ -119,6 +122,7 @@ extension GivenEntitlement {
             if let until { writer.number(until.milliseconds) } else { writer.null() }
             writer.member("subscriptionGroup", subscriptionGroup)
             if let level { writer.member("level", number: Int64(level)) }
+            writer.member("transactionId", transactionId)
         }
     }
 }

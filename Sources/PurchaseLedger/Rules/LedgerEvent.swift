@@ -7,11 +7,22 @@ public import AppStoreModel
 /// An event has members by which it is found or numbered, and a ``body`` with all other members. `EventContent` reads
 /// the body. The answer of `GET /v1/events` is the event's own members, followed by the members of the body.
 ///
-/// A consumer can mirror the ledger by keeping ``EventContent/after`` of the last event of each chain (``Chain``). Once
-/// all changes up to an instant are published, the kept states equal the states in answers at that instant.
+/// A consumer can mirror the ledger by keeping ``EventContent/after`` of the last event of each chain (``Chain``) that
+/// is about no payment. Once all changes up to an instant are published, the kept states equal the states in answers at
+/// that instant.
 public struct LedgerEvent: Hashable, Sendable {
     /// The kinds of changes.
     public enum Kind: String, CaseIterable, Sendable {
+        /// A transaction is new to the ledger.
+        case transactionRecorded = "transaction.recorded"
+        /// The price, the currency, the storefront or the ownership of a known transaction became known, or changed.
+        case transactionCompleted = "transaction.completed"
+        /// A known transaction was refunded, its refund grew, or its sharing ended.
+        case transactionRevoked = "transaction.revoked"
+        /// A revoked transaction is not revoked any more.
+        case transactionRevocationReversed = "transaction.revocationReversed"
+        /// A new purchase of the app itself.
+        case appRecorded = "app.recorded"
         /// A new subscription.
         case subscriptionStarted = "subscription.started"
         /// A later period was paid for.
@@ -52,12 +63,15 @@ public struct LedgerEvent: Hashable, Sendable {
         /// The App Store gave the subscription a new original transaction id. The event has the new chain's name in
         /// `detail`. All facts moved to the new chain.
         case subscriptionMigrated = "subscription.migrated"
-        /// A new purchase other than an auto-renewable subscription.
+        /// A new purchase other than an auto-renewable subscription or the app itself.
         case purchased = "purchase.made"
+        /// The payer's transaction was refunded.
         case refunded = "purchase.refunded"
         case refundReversed = "purchase.refundReversed"
         /// The App Store declined a refund that the customer had asked for.
         case refundDeclined = "purchase.refundDeclined"
+        /// What a member of the family, or the payer of a seat, shared was revoked.
+        case shareEnded = "purchase.shareEnded"
         /// Access ended, and no other event says so. For example, a non-renewing subscription ended, or the leeway of a
         /// stale subscription did.
         case accessEnded = "purchase.accessEnded"
@@ -143,6 +157,15 @@ extension LedgerEvent.Kind {
 
     /// Whether the customer of the event has other ids since.
     var changesIds: Bool { [.customersMerged, .customerUnmerged, .aliasAdded, .aliasRemoved].contains(self) }
+
+    /// Whether the event says what was paid for a transaction. All other events about a purchase say what a customer
+    /// may use.
+    package var isAboutPayment: Bool {
+        switch self {
+        case .transactionRecorded, .transactionCompleted, .transactionRevoked, .transactionRevocationReversed: true
+        default: false
+        }
+    }
 }
 
 extension LedgerEvent {

@@ -25,9 +25,6 @@ struct PurchaseHistory {
     let nonConsumable: TransactionStatement?
     /// The purchase of the app itself; `nil` in all other chains. Such a chain has neither purchases nor periods.
     let app: TransactionStatement?
-    /// Whether any period was upgraded or superseded, including periods of which only residue (``Chain/residue``) is
-    /// left.
-    let hasSuperseded: Bool
     /// Whether the operator refuses the chain. A refused chain grants nothing; see ``Catalogue/refuses(_:)``.
     let isRefused: Bool
     /// All periods, including superseded periods and residue.
@@ -52,12 +49,11 @@ struct PurchaseHistory {
             purchases[index].markUpgraded()
         }
         // Residue is evaluated with the other statements. A purchase with nothing left but residue then counts only in
-        // `hasSuperseded` and `timeline`.
+        // `timeline`.
         let nonConsumables = purchases.elements(where: \.isNonConsumable)
         nonConsumable =
             nonConsumables.allSatisfy { erased.contains($0.transactionId) }
             ? nil : TransactionStatement(merging: nonConsumables)
-        hasSuperseded = timeline.hasSuperseded
         self.purchases = erased.isEmpty ? purchases : purchases.elements { !erased.contains($0.transactionId) }
         periods = timeline.periods(without: erased)
         lastPeriod = timeline.lastPeriod(without: erased)
@@ -77,16 +73,11 @@ extension Chain {
     /// is left out. An upgraded period that a receipt reports as cancelled is marked as upgraded instead.
     public var purchases: [TransactionStatement] { signedHistory.purchases }
 
-    /// The residue to keep if the chain's customer is erased. If the chain already has residue, or any transaction was
-    /// revoked, upgraded or superseded, or is a consumable, all statements of the chain become residue. If a customer
-    /// later presents a document of the chain again, the residue keeps this from undoing a refund or crediting a
-    /// consumable twice. All other chains leave no residue.
+    /// The residue to keep if the chain's customer is erased: all statements. If a customer later presents a document
+    /// of the chain again, the residue keeps this from undoing a refund, crediting a consumable twice, or telling a
+    /// payment twice. A purchase of the app itself has no payment, and leaves no residue.
     var residueOfErasure: [String: TransactionFact] {
-        let history = signedHistory
-        let needsResidue =
-            !residue.isEmpty || history.hasSuperseded
-            || history.purchases.contains { $0.revocation != nil || $0.isUpgraded || $0.type == .consumable }
-        guard needsResidue else { return [:] }
+        guard !key.isAppPurchase else { return [:] }
         var erased = self
         for statement in transactions.values.flatMap(\.statements) { erased.mergeResidue(statement) }
         return erased.residue
@@ -107,6 +98,35 @@ extension PurchaseHistory {
             let entry = timeline.entries[index]
             return (entry.period, entry.transactionIds, entry.isSuperseded)
         }
+    }
+
+    /// The purchase with a transaction id; `nil` if there is none.
+    func purchase(_ transactionId: String) -> TransactionStatement? {
+        purchases.indices.last { purchases[$0].transactionId == transactionId }.map { purchases[$0] }
+    }
+
+    /// The place of a period among all periods of its subscription.
+    struct Place {
+        /// The number of the period, from 1.
+        var number: Int
+        /// The period before it; `nil` for the first.
+        var previous: TransactionStatement?
+    }
+
+    /// The place of the period with a transaction; `nil` unless all earlier periods are known. The first is known if
+    /// its transaction gave the subscription its id. Periods are missing if one of the length of its neighbours fits
+    /// between two others.
+    func place(ofTransaction id: String) -> Place? {
+        let entries = timeline.entries
+        guard let index = entries.indices.last(where: { entries[$0].transactionIds.contains(id) }),
+            ChainName.originalTransactionId(in: entries[0].period.namedChain) == entries[0].period.transactionId
+        else { return nil }
+        var end = entries[0].period.end
+        for next in entries.indices.prefix(through: index).dropFirst() {
+            guard !entries[next].period.leavesRoom(after: end, entries[next - 1].period) else { return nil }
+            end = max(end, entries[next].period.end)
+        }
+        return Place(number: index + 1, previous: index > 0 ? entries[index - 1].period : nil)
     }
 
     /// The end of a non-renewing subscription, which is its product's configured duration after the purchase; `nil` for
@@ -164,7 +184,6 @@ private struct Timeline {
     }
 
     private(set) var entries: [Entry] = []
-    private(set) var hasSuperseded = false
     /// The ids of upgraded transactions that receipts report as cancelled.
     private(set) var upgraded: Set<String> = []
 
@@ -248,8 +267,7 @@ private struct Timeline {
                 entries[index].period.isUpgraded
                 || hasPurchase(insteadOf: index, after: index, before: entries[index].period.end)
         }
-        hasSuperseded = entries.indices.contains { entries[$0].isSuperseded }
-        if hasSuperseded { supersedeRenewals() }
+        if entries.indices.contains(where: { entries[$0].isSuperseded }) { supersedeRenewals() }
     }
 
     private mutating func supersedeRenewals() {
@@ -335,6 +353,16 @@ extension TransactionStatement {
 
     /// The end of the period; the end of time if unknown.
     var end: Timestamp { expiresDate ?? .distantFuture }
+
+    /// Whether a further period fits between `end` and this period.
+    fileprivate func leavesRoom(after end: Timestamp, _ previous: TransactionStatement) -> Bool {
+        let shortest = min(length, previous.length)
+        // The months differ by up to a tenth.
+        return Double(start.milliseconds) - Double(end.milliseconds) > shortest * 0.9
+    }
+
+    /// In milliseconds. Unknown dates lie beyond the range of a difference of integers.
+    private var length: Double { Double(end.milliseconds) - Double(start.milliseconds) }
 
     /// The order of purchases: by date, then by end, then by id.
     func isBought(before other: TransactionStatement) -> Bool {

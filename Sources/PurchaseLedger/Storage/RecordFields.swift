@@ -42,12 +42,12 @@ extension Chain.Denial: StoredFields {
 extension ChainReport: StoredFields {
     @usableFromInline package static let blank = ChainReport(.blank, isSubscription: false)
 
-    /// All fields except `nextChange` and `asOf`.
+    /// All fields except `nextChange` and `asOf`, with the transaction of the state.
     @inlinable
     package mutating func fields(_ coder: inout some FieldCoder) throws {
         try state.fields(&coder)
         try coder.field("publishedIsSubscription", &isSubscription)
-        try coder.field("publishedTransactionId", &transactionId)
+        try coder.field("publishedTransactionId", &state.transactionId)
         try coder.field("publishedExpiresDate", &expiresDate)
         try coder.texts("publishedRevoked", &revoked)
         try coder.field("publishedEntitling", &isEntitling)
@@ -60,6 +60,7 @@ extension ChainReport: StoredFields {
 extension ChainState: StoredFields {
     @usableFromInline package static let blank = ChainState(status: .active)
 
+    /// All fields except the transaction, which ``ChainReport`` has.
     @inlinable
     package mutating func fields(_ coder: inout some FieldCoder) throws {
         try coder.field("publishedStatus", &status)

@@ -26,10 +26,10 @@ enum Sample {
     /// The earliest and the latest timestamp.
     static let ends = [Timestamp(milliseconds: .min), Timestamp(milliseconds: .max)]
 
-    static func state(_ product: String = "product") -> ChainState {
+    static func state(_ product: String = "product", transactionId: String? = nil) -> ChainState {
         ChainState(
-            status: .billingGrace, productId: product, until: time(7), willRenew: false, commitmentWillRenew: true,
-            renewal: renewal.terms)
+            status: .billingGrace, productId: product, transactionId: transactionId, until: time(7), willRenew: false,
+            commitmentWillRenew: true, renewal: renewal.terms)
     }
 
     static func event(
@@ -92,7 +92,7 @@ extension Sample {
         record.chain.mergeResidue(statement("both", source: .receipt))
         record.chain.mergeResidue(bare)
         record.report = ChainReport(
-            state(awkward[1]), isSubscription: true, transactionId: awkward[0], expiresDate: ends[1],
+            state(awkward[1], transactionId: awkward[0]), isSubscription: true, expiresDate: ends[1],
             revoked: Set(awkward), isEntitling: true, nextChange: time(9), asOf: time(8))
         record.report?.expirationIntent = Open(rawValue: 77)
         record.owners = owners

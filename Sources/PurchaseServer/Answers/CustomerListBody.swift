@@ -61,6 +61,8 @@ struct ListedCustomerBody: Encodable, Sendable {
         var subscriptionGroup: String?
         /// The level in the group: 1 is the highest; absent without a level.
         var level: Int?
+        /// The transaction that gives the entitlement; absent for a grant, and for a purchase of the app itself.
+        var transactionId: String?
 
         init(_ given: GivenEntitlement) {
             name = given.name
@@ -69,6 +71,7 @@ struct ListedCustomerBody: Encodable, Sendable {
             until = given.until
             subscriptionGroup = given.subscriptionGroup
             level = given.level
+            transactionId = given.transactionId
         }
     }
 }

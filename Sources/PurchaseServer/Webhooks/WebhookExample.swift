@@ -48,7 +48,7 @@ package struct WebhookExample: Sendable {
             var event = LedgerEvent(
                 kind, in: scope, at: now,
                 customer: kind == .notificationReceived || kind == .environmentsChanged ? nil : customer,
-                chainName: kind.isAboutPurchase ? WrittenExample.transactionId : nil, content)
+                chainName: kind.isAboutPurchase ? WrittenExample.chainName(of: kind) : nil, content)
             event.cursor = EventCursor(rawValue: id)
             event.body = Array("{\(Self.mark)".utf8) + event.body.dropFirst()
             var page = EventPage(
@@ -90,6 +90,11 @@ private struct WrittenExample {
     static let transactionId = "1"
     /// The transaction of a renewal, and the purchase to which a subscription migrated.
     private static let laterId = "2"
+
+    static func chainName(of kind: LedgerEvent.Kind) -> String {
+        kind == .appRecorded ? "app:\(transactionId)" : transactionId
+    }
+
     private static let entitlement = "test"
 
     init(at now: Timestamp, in environment: Environment) {
@@ -147,8 +152,9 @@ private struct WrittenExample {
         (renewal.renewalPrice, renewal.currency) = (product.price, "EUR")
         change(&renewal)
         return ChainState(
-            status: status, productId: product.rawValue, hasAccess: hasAccess, until: until, willRenew: willRenew,
-            commitmentWillRenew: commitmentWillRenew, renewal: willRenew == nil ? nil : renewal)
+            status: status, productId: product.rawValue, transactionId: Self.transactionId, hasAccess: hasAccess,
+            until: until, willRenew: willRenew, commitmentWillRenew: commitmentWillRenew,
+            renewal: willRenew == nil ? nil : renewal)
     }
 
     private func active(willRenew: Bool? = true) -> ChainState {
@@ -188,6 +194,7 @@ private struct WrittenExample {
             entitlement.subscriptionGroup = "1"
             entitlement.level = 1
         }
+        entitlement.transactionId = state.transactionId
         return GivenEntitlements([entitlement])
     }
 
@@ -202,6 +209,18 @@ private struct WrittenExample {
         of product: Product = .month, from before: ChainState?, to after: ChainState,
         transactionId: String = transactionId, _ change: (inout EventDetails) -> Void = { _ in }
     ) -> EventContent {
+        var details = details(of: product)
+        change(&details)
+        var after = after
+        after.transactionId = transactionId
+        var content = owned(from: before, to: after)
+        content.transactionId = transactionId
+        content.productId = product.rawValue
+        content.details = details
+        return content
+    }
+
+    private func details(of product: Product) -> EventDetails {
         var details = EventDetails()
         details.type = Open(product.type)
         details.inAppOwnershipType = Open(.purchased)
@@ -209,10 +228,52 @@ private struct WrittenExample {
         details.price = product.price
         details.currency = "EUR"
         details.storefront = "DEU"
+        return details
+    }
+
+    /// A payment of a month.
+    private func payment(_ change: (inout EventDetails) -> Void = { _ in }) -> EventContent {
+        var details = details(of: .month)
+        details.purchaseDate = now
+        details.expiresDate = days(30)
+        details.transactionReason = Open(.purchase)
         change(&details)
-        var content = owned(from: before, to: after)
-        content.transactionId = transactionId
-        content.productId = product.rawValue
+        return EventContent(
+            payment: details, effectiveAt: now, transactionId: Self.transactionId, productId: Product.month.rawValue)
+    }
+
+    private func refunded(_ details: inout EventDetails) {
+        details.revocationDate = now
+        details.revocationReason = Open(.other)
+        details.revocationType = Open(.refundFull)
+        details.revocationPercentage = 100_000
+    }
+
+    /// A purchase of the app itself.
+    private var app: EventContent {
+        var content = EventContent(effectiveAt: now, after: ChainState(status: .active))
+        content.entitlementsBefore = .empty
+        content.entitlementsAfter = .empty
+        var details = EventDetails()
+        details.type = .app
+        details.appTransactionId = Self.transactionId
+        details.originalPurchaseDate = now
+        details.originalApplicationVersion = "1.0"
+        details.originalPlatform = Open(.iOS)
+        details.receiptType = environment.rawValue
+        content.details = details
+        return content
+    }
+
+    /// A purchase that gets or loses an owner.
+    private func linked(from before: ChainState?, to after: ChainState?, detail: String? = nil) -> EventContent {
+        var content = owned(from: before, to: after, detail: detail)
+        content.transactionId = Self.transactionId
+        content.productId = Product.month.rawValue
+        var details = EventDetails()
+        details.type = Open(Product.month.type)
+        details.price = Product.month.price
+        details.currency = "EUR"
         content.details = details
         return content
     }
@@ -226,12 +287,7 @@ private struct WrittenExample {
     }
 
     private func refund(of product: Product, from before: ChainState, to after: ChainState) -> EventContent {
-        change(of: product, from: before, to: after) { details in
-            details.revocationDate = now
-            details.revocationReason = Open(.other)
-            details.revocationType = Open(.refundFull)
-            details.revocationPercentage = 100_000
-        }
+        change(of: product, from: before, to: after, refunded)
     }
 
     private func grant(from before: GivenEntitlements, to after: GivenEntitlements) -> EventContent {
@@ -262,6 +318,10 @@ private struct WrittenExample {
         let book = state(.active, of: .book)
         let deniedBook = state(.revoked, of: .book)
         switch kind {
+        case .transactionRecorded: return payment { $0.renewalNumber = 1 }
+        case .transactionCompleted, .transactionRevocationReversed: return payment()
+        case .transactionRevoked: return payment(refunded)
+        case .appRecorded: return app
         case .subscriptionStarted: return change(from: nil, to: active())
         case .subscriptionRenewed: return change(from: ending, to: active(), transactionId: Self.laterId)
         case .subscriptionExtended:
@@ -314,14 +374,23 @@ private struct WrittenExample {
             return content
         case .purchased: return change(of: .coins, from: nil, to: coins)
         case .refunded: return refund(of: .coins, from: coins, to: state(.revoked, of: .coins))
+        case .shareEnded:
+            return change(of: .book, from: book, to: deniedBook) { details in
+                details.inAppOwnershipType = Open(.familyShared)
+                details.price = nil
+                details.currency = nil
+                details.revocationDate = now
+                details.revocationReason = Open(.other)
+                details.revocationType = Open(.familyRevoke)
+            }
         case .refundReversed: return change(of: .coins, from: state(.revoked, of: .coins), to: coins)
         case .accessEnded:
             let season = state(.active, of: .season, until: now)
             return change(of: .season, from: season, to: state(.expired, of: .season))
         case .purchaseUpdated, .consumptionRequested, .refundDeclined:
             return change(of: .coins, from: coins, to: coins)
-        case .linked: return owned(from: nil, to: active(), detail: "appAccountToken")
-        case .unlinked: return owned(from: active(), to: nil)
+        case .linked: return linked(from: nil, to: active(), detail: "appAccountToken")
+        case .unlinked: return linked(from: active(), to: nil)
         case .purchaseDenied: return corrected(change(of: .book, from: book, to: deniedBook))
         case .purchaseAllowed: return corrected(change(of: .book, from: deniedBook, to: book))
         case .customersMerged, .customerDeleted, .aliasAdded: return EventContent(effectiveAt: now)

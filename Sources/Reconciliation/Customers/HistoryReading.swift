@@ -67,7 +67,10 @@ struct HistoryReading {
 
     /// Records the documents that were read.
     mutating func record() async throws {
-        if !held.isEmpty { report.count(try await reconciler.ledger.record(held, at: reconciler.now())) }
+        if !held.isEmpty {
+            let result = try await reconciler.ledger.record(held, isBackfill: true, at: reconciler.now())
+            report.count(result)
+        }
         held = []
         question = unread
     }

@@ -67,7 +67,7 @@ extension Reconciler {
         _ documents: [CheckedDocument<Verified<JWSTransactionDecodedPayload>>], in report: inout HistoryReport
     ) async throws -> [JWSTransactionDecodedPayload] {
         let (evidence, payloads) = try report.take(documents)
-        if !evidence.isEmpty { report.count(try await ledger.record(evidence, at: now())) }
+        if !evidence.isEmpty { report.count(try await ledger.record(evidence, isBackfill: true, at: now())) }
         return payloads
     }
 }
