@@ -274,11 +274,19 @@ import Testing
             ])
     }
 
-    @Test func `payments of a backfill say so`() async throws {
+    @Test func `payments of a backfill say so, and an endpoint may leave them out`() async throws {
         let ledger = Self.ledger()
         _ = try await ledger.record([Self.period(1)], isBackfill: true, at: Facts.day(1))
         try await Self.record((30, Self.period(2)), in: ledger)
         #expect(try await Self.words(ledger) == ["recorded 1 9990 EUR #1 backfilled", "recorded 2 9990 EUR #2"])
+        let events = try await ledger.events(of: Facts.scope.bundleId, limit: 10).events
+        for wantsBackfilled in [true, false] {
+            let endpoint = WebhookEndpoint(
+                id: "a1", of: Facts.scope.bundleId, url: "https://example.com/", wantsBackfilled: wantsBackfilled,
+                createdAt: Facts.day(0))
+            #expect(try WebhookEndpoint(endpoint.record) == endpoint)
+            #expect(events.filter(endpoint.wants) == (wantsBackfilled ? events : Array(events.dropFirst())))
+        }
     }
 
     // MARK: - Access

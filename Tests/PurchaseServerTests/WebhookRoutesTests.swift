@@ -59,7 +59,8 @@ import Testing
         #expect(secret.hasPrefix("whsec_") && key.hasPrefix("whpk_"))
         let endpoint = """
             {"id":"\(id)","url":"https://example.com/","kinds":["grant.made","purchase.made"],"environment":"Sandbox",\
-            "ordered":true,"asymmetric":true,"state":"active","createdAt":\(Self.now.milliseconds),"rotatedAt":null
+            "ordered":true,"asymmetric":true,"backfilled":true,"state":"active",\
+            "createdAt":\(Self.now.milliseconds),"rotatedAt":null
             """
         #expect(made.compactText == #"\#(endpoint),"secret":"\#(secret)","publicKey":"\#(key)"}"#)
         let path = "/v1/webhooks/\(id)"
@@ -153,6 +154,7 @@ import Testing
         #expect(kinds["asymmetric"] == .bool(true))
         let (_, environment) = try await world.send(.patch, path, #"{"environment":null,"ordered":true}"#)
         #expect(environment["environment"] == .null && environment["ordered"] == .bool(true))
+        #expect(try await world.send(.patch, path, #"{"backfilled":false}"#).1["backfilled"] == .bool(false))
         #expect(Self.outcome(try await world.send(.patch, path, "{}")) == "400 invalidRequest")
     }
 

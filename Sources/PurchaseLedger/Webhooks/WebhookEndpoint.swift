@@ -32,6 +32,8 @@ public struct WebhookEndpoint: Hashable, Sendable {
     public var isOrdered: Bool
     /// Whether each request also has an Ed25519 signature (`v1a`).
     public var isAsymmetric: Bool
+    /// Whether events about payments from a backfill are delivered.
+    public var wantsBackfilled: Bool
     /// The number of the secret, from 1. Each rotation raises it.
     public var generation = 1
     /// The time of the last rotation; `nil` before the first. For ``rotationPeriod`` after it, both secrets sign.
@@ -66,7 +68,7 @@ public struct WebhookEndpoint: Hashable, Sendable {
 
     public init(
         id: String, of bundleId: String, url: String, kinds: Set<String>? = nil, environment: Environment? = nil,
-        isOrdered: Bool = false, isAsymmetric: Bool = false, createdAt: Timestamp
+        isOrdered: Bool = false, isAsymmetric: Bool = false, wantsBackfilled: Bool = true, createdAt: Timestamp
     ) {
         self.id = id
         self.bundleId = bundleId
@@ -75,6 +77,7 @@ public struct WebhookEndpoint: Hashable, Sendable {
         self.environment = environment
         self.isOrdered = isOrdered
         self.isAsymmetric = isAsymmetric
+        self.wantsBackfilled = wantsBackfilled
         self.createdAt = createdAt
     }
 
@@ -112,6 +115,9 @@ public struct WebhookEndpoint: Hashable, Sendable {
     /// Whether an event is delivered to the endpoint.
     public func wants(_ event: LedgerEvent) -> Bool {
         if let kinds, !kinds.contains(event.kind.rawValue) { return false }
+        if !wantsBackfilled, event.kind.known?.isAboutPayment == true, event.content?.details?.backfilled == true {
+            return false
+        }
         guard let environment, event.scope.environment != environment else { return true }
         return event.kind.known?.isAboutCustomer == true
     }

@@ -31,6 +31,7 @@ extension WebhookEndpoint: RecordValue {
         static let environment = "environment"
         static let isOrdered = "isOrdered"
         static let isAsymmetric = "isAsymmetric"
+        static let wantsBackfilled = "wantsBackfilled"
         static let generation = "generation"
         static let rotatedAt = "rotatedAt"
         static let createdAt = "createdAt"
@@ -40,8 +41,8 @@ extension WebhookEndpoint: RecordValue {
         static let revision = "revision"
         static let mendedAt = "mendedAt"
         static let all: Set = [
-            url, kinds, environment, isOrdered, isAsymmetric, generation, rotatedAt, createdAt, state, disabledBecause,
-            disabledAt, revision, mendedAt,
+            url, kinds, environment, isOrdered, isAsymmetric, wantsBackfilled, generation, rotatedAt, createdAt, state,
+            disabledBecause, disabledAt, revision, mendedAt,
         ]
     }
 
@@ -68,7 +69,8 @@ extension WebhookEndpoint: RecordValue {
         self.init(
             id: record.key.name, of: bundleId, url: url, kinds: kinds?.array.map { Set($0.compactMap(\.string)) },
             environment: environment, isOrdered: json[Member.isOrdered] == .bool(true),
-            isAsymmetric: json[Member.isAsymmetric] == .bool(true), createdAt: createdAt)
+            isAsymmetric: json[Member.isAsymmetric] == .bool(true),
+            wantsBackfilled: json[Member.wantsBackfilled] != .bool(false), createdAt: createdAt)
         self.generation = generation
         rotatedAt = json.time(Member.rotatedAt)
         revision = json[Member.revision]?.integer.flatMap { Int(exactly: $0) } ?? 0
@@ -100,6 +102,7 @@ extension WebhookEndpoint: RecordValue {
             .init(Member.isOrdered, .bool(isOrdered)), .init(Member.isAsymmetric, .bool(isAsymmetric)),
             .init(Member.generation, .number("\(generation)")), .init(Member.createdAt, .time(createdAt)),
         ]
+        if !wantsBackfilled { members.append(.init(Member.wantsBackfilled, .bool(false))) }
         if let rotatedAt { members.append(.init(Member.rotatedAt, .time(rotatedAt))) }
         if let mendedAt { members.append(.init(Member.mendedAt, .time(mendedAt))) }
         if revision != 0 { members.append(.init(Member.revision, .number("\(revision)"))) }

@@ -19,6 +19,8 @@ package struct WebhookBody: Encodable, Sendable {
     var ordered: Bool
     /// Whether each request also has an Ed25519 signature (`v1a`).
     var asymmetric: Bool
+    /// Whether events about payments from a backfill are delivered.
+    var backfilled: Bool
     /// `active`, `paused` or `disabled`.
     var state: String
     /// The reason why the server disabled the endpoint; only if it did.
@@ -48,6 +50,7 @@ package struct WebhookBody: Encodable, Sendable {
         environment = endpoint.environment?.rawValue
         ordered = endpoint.isOrdered
         asymmetric = endpoint.isAsymmetric
+        backfilled = endpoint.wantsBackfilled
         state = endpoint.state.word
         createdAt = endpoint.createdAt
         rotatedAt = endpoint.rotatedAt

@@ -18,7 +18,7 @@ struct WebhookRoutes: Sendable {
     /// The maximum length of a body in bytes: the longest URL and all kinds, with every character escaped.
     private static let bodyLimit = 32 << 10
 
-    private static let settings = ["url", "kinds", "environment", "ordered", "asymmetric"]
+    private static let settings = ["url", "kinds", "environment", "ordered", "asymmetric", "backfilled"]
     private static let new = APIBody(settings + ["from"], ["url": .webhookURL], upTo: bodyLimit)
     private static let changes = APIBody(settings, ["url": .webhookURL], upTo: bodyLimit)
     private static let replay = APIBody(["after", "since", "setAside"], upTo: bodyLimit)
@@ -274,6 +274,7 @@ struct WebhookRoutes: Sendable {
         }
         settings.isOrdered = try members.flag("ordered")
         settings.isAsymmetric = try members.flag("asymmetric")
+        settings.wantsBackfilled = try members.flag("backfilled")
         return settings
     }
 
@@ -313,6 +314,7 @@ private struct WebhookSettings: Sendable {
     var environment: AppStoreModel.Environment?
     var isOrdered: Bool?
     var isAsymmetric: Bool?
+    var wantsBackfilled: Bool?
 
     func apply(to endpoint: inout WebhookEndpoint) {
         if let url { endpoint.url = url }
@@ -320,6 +322,7 @@ private struct WebhookSettings: Sendable {
         if hasEnvironment { endpoint.environment = environment }
         if let isOrdered { endpoint.isOrdered = isOrdered }
         if let isAsymmetric { endpoint.isAsymmetric = isAsymmetric }
+        if let wantsBackfilled { endpoint.wantsBackfilled = wantsBackfilled }
     }
 }
 

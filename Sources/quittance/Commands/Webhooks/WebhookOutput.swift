@@ -35,7 +35,7 @@ extension WebhookEndpoint {
         let parts = [
             id, bundleId, url, kinds?.sorted().joined(separator: ",") ?? "all kinds",
             environment?.rawValue ?? "all environments", isOrdered ? "ordered" : nil, isAsymmetric ? "asymmetric" : nil,
-            state,
+            wantsBackfilled ? nil : "without backfills", state,
         ]
         return parts.compactMap(\.self).joined(separator: "  ").printable
     }

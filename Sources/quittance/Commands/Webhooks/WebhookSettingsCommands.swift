@@ -50,6 +50,9 @@ struct AddWebhook: AsyncParsableCommand {
     @Flag(help: "Also sign with an Ed25519 key (v1a), which a receiver verifies without a secret.")
     var asymmetric = false
 
+    @Flag(inversion: .prefixedNo, help: "Deliver the payments in a backfill of the past too.")
+    var backfilled = true
+
     @Option(help: "Begin after this cursor: an event's id.")
     var from: String?
 
@@ -67,7 +70,7 @@ struct AddWebhook: AsyncParsableCommand {
         let endpoint = WebhookEndpoint(
             id: WebhookIDs(seed: composition.random.next()).next(), of: app,
             url: try composition.webhookURL(url).text, kinds: kind, environment: environment,
-            isOrdered: ordered, isAsymmetric: asymmetric, createdAt: SystemClock.now())
+            isOrdered: ordered, isAsymmetric: asymmetric, wantsBackfilled: backfilled, createdAt: SystemClock.now())
         try await composition.onLedger(.working) { storage in
             try await add(endpoint, secrets, to: Ledger(storage: storage))
         }
@@ -126,6 +129,11 @@ struct ChangeWebhook: AsyncParsableCommand {
     @Flag(inversion: .prefixedNo, exclusivity: .exclusive, help: "Also sign with an Ed25519 key (v1a).")
     var asymmetric: Bool?
 
+    @Flag(
+        inversion: .prefixedNo, exclusivity: .exclusive,
+        help: "Deliver the payments in a backfill of the past too.")
+    var backfilled: Bool?
+
     /// The word for no restriction.
     private static let all = "all"
 
@@ -140,10 +148,11 @@ struct ChangeWebhook: AsyncParsableCommand {
     }
 
     func validate() throws {
-        guard try url != nil || kinds != nil || newEnvironment != nil || ordered != nil || asymmetric != nil else {
+        let hasFlag = ordered != nil || asymmetric != nil || backfilled != nil
+        guard try hasFlag || url != nil || kinds != nil || newEnvironment != nil else {
             throw ValidationError(
-                "Which setting? Pass --url, --kind, --environment, --ordered, --no-ordered, --asymmetric or "
-                    + "--no-asymmetric.")
+                "Which setting? Pass --url, --kind, --environment, --ordered, --no-ordered, --asymmetric, "
+                    + "--no-asymmetric, --backfilled or --no-backfilled.")
         }
     }
 
@@ -158,12 +167,13 @@ struct ChangeWebhook: AsyncParsableCommand {
         let kinds = try kinds
         let environment = try newEnvironment
         if let new = environment ?? nil { try composition.require(new) }
-        return { [ordered, asymmetric] endpoint in
+        return { [ordered, asymmetric, backfilled] endpoint in
             if let url { endpoint.url = url }
             if let kinds { endpoint.kinds = kinds }
             if let environment { endpoint.environment = environment }
             if let ordered { endpoint.isOrdered = ordered }
             if let asymmetric { endpoint.isAsymmetric = asymmetric }
+            if let backfilled { endpoint.wantsBackfilled = backfilled }
         }
     }
 }
