@@ -243,10 +243,13 @@ extension Ledger {
                 }))
     }
 
-    /// All ids of the customer with an id, in the order of their addition; empty if the customer is unknown.
-    package func ids(ofCustomer id: String, of bundleId: String) async throws -> [String] {
-        let id = CustomerID(id, of: bundleId)
-        return try await storage.load(LedgerQuery([.customerID(id)])).customer(id)?.ids ?? []
+    /// For each id all ids of the customer who has the id, and the id itself.
+    package func ids(ofCustomers ids: Set<CustomerID>) async throws -> [CustomerID: Set<CustomerID>] {
+        guard !ids.isEmpty else { return [:] }
+        let snapshot = try await storage.load(LedgerQuery(ids.map { .customerID($0) }))
+        return ids.reduce(into: [:]) { all, id in
+            all[id] = Set((snapshot.customer(id)?.ids ?? []).map { CustomerID($0, of: id.bundleId) } + [id])
+        }
     }
 
     /// A customer, and the customer's chains in each of several environments; `nil` if the customer is unknown.

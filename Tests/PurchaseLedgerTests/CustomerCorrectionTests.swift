@@ -11,7 +11,9 @@ import Testing
     private static func correction() throws -> Correction { try #require(Correction(by: "5tnvindf", reason: "why")) }
 
     private static func ids(_ shop: Shop, _ id: String) async throws -> [[UInt8]] {
-        try await shop.ledger.ids(ofCustomer: id, of: Facts.scope.bundleId).map { Array($0.utf8) }
+        let id = CustomerID(id, of: Facts.scope.bundleId)
+        let customer = try await shop.ledger.storage.load(LedgerQuery([.customerID(id)])).customer(id)
+        return customer?.ids.map { Array($0.utf8) } ?? []
     }
 
     private static func bytes(_ ids: String...) -> [[UInt8]] { ids.map { Array($0.utf8) } }

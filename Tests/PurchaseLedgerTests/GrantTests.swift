@@ -173,7 +173,8 @@ import Testing
         #expect(try await make(from: 1) == .refused(.beginIsAhead))
         #expect(try await make(until: 0) == .refused(.endIsPast))
         #expect(try await make(until: -1) == .refused(.endIsPast))
-        #expect(try await ledger.ids(ofCustomer: "anna", of: Self.bundleId).isEmpty)
+        let anna = CustomerID("anna", of: Self.bundleId)
+        #expect(try await ledger.storage.load(LedgerQuery([.customerID(anna)])).customer(anna) == nil)
         #expect(try await make(from: -3, until: 1) != .refused(.beginIsAhead))
         #expect(try await grants().first?.from == Facts.day(-3))
     }

@@ -6,7 +6,6 @@ import HTTPTypes
 import HummingbirdTesting
 import NIOCore
 import PurchaseLedger
-import Synchronization
 import TestWorld
 import Testing
 
@@ -111,25 +110,146 @@ import Testing
         }
     }
 
+    /// The followers of a ledger in memory, without a server.
+    private struct Scene {
+        static let app = "com.example"
+        let storage = CountingStorage()
+        let followers: EventFollowers
+        let ledger: Ledger
+
+        init() {
+            ledger = Ledger(storage: storage)
+            followers = EventFollowers(ledger)
+        }
+
+        static func customer(_ number: Int) -> String { "customer \(number)" }
+
+        static func filter(_ number: Int) -> EventFilter {
+            EventFilter(customers: [CustomerID(customer(number), of: app)])
+        }
+
+        func page(
+            after cursor: EventCursor, _ filter: EventFilter = EventFilter(), upTo limit: Int = 100,
+            clock: any Clock<Duration> = StandingClock()
+        ) async throws -> EventPage {
+            let page = try await followers.page(
+                after: EventPosition(bundleId: Self.app, cursor: cursor), matching: filter, upTo: limit,
+                within: .seconds(50), room: .max, clock: clock, now: { TestStore.start })
+            return try #require(page)
+        }
+
+        /// Commits an event of a customer.
+        func grant(_ id: String, to number: Int) async throws {
+            _ = try await ledger.make(
+                GrantRequest(id: id, entitlement: "pro", why: "a test"), forCustomer: Self.customer(number),
+                of: Self.app, at: TestStore.start)
+        }
+
+        func commit(_ id: String, to number: Int) async throws {
+            try await grant(id, to: number)
+            followers.noteEvents(of: Self.app)
+        }
+
+        func wait(until condition: () -> Bool) async throws {
+            while !condition() { try await Task.sleep(for: .milliseconds(5)) }
+        }
+    }
+
     @Test func `followers at one cursor share each search`() async throws {
-        let followers = EventFollowers()
-        let clock = StandingClock()
-        let cursor = EventCursor(0)
-        let searches = Searches()
+        let scene = Scene()
+        let start = try await scene.ledger.endOfEvents(of: Scene.app)
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 0..<50 {
                 group.addTask {
-                    let page = try await followers.page(
-                        of: "com.example", after: cursor, within: .seconds(50), limit: 50, clock: clock,
-                        search: { searches.page(after: $0) }, { $0 })
-                    #expect(page?.events.isEmpty == true)
+                    let page = try await scene.page(after: start)
+                    #expect(page.events.isEmpty)
                 }
             }
-            while followers.count < 50 || searches.count == 0 { try await Task.sleep(for: .milliseconds(5)) }
+            try await scene.wait { scene.followers.count == 50 && scene.storage.reads > 0 }
             group.cancelAll()
             try await group.waitForAll()
         }
-        #expect(followers.count == 0 && searches.count == 1)
+        #expect(scene.followers.count == 0 && scene.storage.reads == 1)
+    }
+
+    @Test func `a commit beside 200 followers with filters costs a search, and wakes only whom it concerns`()
+        async throws
+    {
+        let scene = Scene()
+        // The first event gives the app its first epoch, and so the cursors their form.
+        try await scene.grant("first", to: 0)
+        let start = try await scene.ledger.endOfEvents(of: Scene.app)
+        let reads = scene.storage.reads
+        let (answers, answer) = AsyncStream.makeStream(of: (Int, EventPage).self)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 0..<200 {
+                group.addTask { answer.yield((number, try await scene.page(after: start, Scene.filter(number)))) }
+            }
+            try await scene.wait { scene.followers.count == 200 && scene.storage.reads > reads }
+            var iterator = answers.makeAsyncIterator()
+            for (commits, number) in [7, 120, 199].enumerated() {
+                let loads = scene.storage.loads
+                try await scene.commit("present \(commits)", to: number)
+                let (woken, page) = try #require(await iterator.next())
+                #expect(woken == number && page.events.map(\.kind.rawValue) == ["grant.made"])
+                #expect(scene.storage.reads == reads + 2 + commits)
+                // The ids of the event's customer are read once for all filters.
+                #expect(scene.storage.loads == loads + 1)
+                try await scene.wait { scene.followers.count == 199 - commits }
+            }
+            // The others have gone on: an answer continues after the events that its filter left out.
+            try await scene.commit("another present", to: 50)
+            let (woken, page) = try #require(await iterator.next())
+            #expect(woken == 50 && page.events.count == 1)
+            #expect(page.next == (try await scene.ledger.endOfEvents(of: Scene.app)))
+            group.cancelAll()
+            try await group.waitForAll()
+        }
+        #expect(scene.followers.count == 0)
+    }
+
+    /// Commits happen before, during and after the searches, and some as those of another server, which wake nobody.
+    @Test(arguments: [1, 100])
+    func `no follower misses an event or gets it twice, whenever it is committed`(limit: Int) async throws {
+        let scene = Scene()
+        let (customers, presents) = (4, CustomerGrant.maxActive)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 0..<customers {
+                group.addTask {
+                    for present in 0..<presents {
+                        try await scene.grant("present \(present) to \(number)", to: number)
+                        if present % 5 != 4 { scene.followers.noteEvents(of: Scene.app) }
+                        await Task.yield()
+                    }
+                }
+            }
+            for number in 0..<customers * 3 {
+                group.addTask {
+                    let isFiltered = number < customers * 2
+                    let filter = isFiltered ? Scene.filter(number % customers) : EventFilter()
+                    let expected = isFiltered ? presents : presents * customers
+                    var (found, cursor): ([EventCursor?], EventCursor) = ([], EventCursor(0))
+                    while found.count < expected {
+                        let page = try await scene.page(after: cursor, filter, upTo: limit, clock: ContinuousClock())
+                        found += page.events.map(\.cursor)
+                        cursor = page.next
+                    }
+                    #expect(found.count == expected && Set(found).count == expected)
+                }
+            }
+            try await group.waitForAll()
+        }
+    }
+
+    @Test func `a follower at a wrong cursor gets the error, and others wait on`() async throws {
+        let scene = Scene()
+        try await scene.grant("first", to: 0)
+        let start = try await scene.ledger.endOfEvents(of: Scene.app)
+        let right = Task { try await scene.page(after: start) }
+        await #expect(throws: EventCursorError.invalid) { try await scene.page(after: .init(rawValue: "1.other")) }
+        try await scene.wait { scene.followers.count == 1 }
+        try await scene.commit("second", to: 0)
+        #expect(try await right.value.events.count == 1)
     }
 
     /// Queries, and the kinds of a trial's events that they let through, the cursor of the last one included.
@@ -188,18 +308,6 @@ import Testing
     func `a parameter out of its range is refused`(query: String) async throws {
         let world = try await World()
         #expect(try await world.send(.get, Self.path(query)).0 == .badRequest)
-    }
-}
-
-/// Counts searches, which find nothing.
-private final class Searches: Sendable {
-    private let state = Mutex(0)
-
-    var count: Int { state.withLock { $0 } }
-
-    func page(after cursor: EventCursor) -> EventPage {
-        state.withLock { $0 += 1 }
-        return EventPage(events: [], customerIds: [:], next: cursor)
     }
 }
 

@@ -3,8 +3,6 @@
 import AppStoreModel
 import Logging
 import PurchaseLedger
-import PurchaseLedgerTesting
-import Synchronization
 import TestWorld
 import Testing
 
@@ -14,30 +12,17 @@ import Testing
 @Suite struct WebhookFeedTests {
     private static let app = "com.example.notes"
 
-    /// Counts the reads of events.
-    private final class CountingStorage: ForwardingStorage {
-        let inner: any LedgerStorage
-        private let count = Atomic(0)
-
-        init(_ inner: any LedgerStorage) { self.inner = inner }
-
-        var reads: Int { count.load(ordering: .relaxed) }
-
-        func events(of bundleId: String, after cursor: EventCursor?, limit: Int) async throws -> EventPage {
-            count.add(1, ordering: .relaxed)
-            return try await inner.events(of: bundleId, after: cursor, limit: limit)
-        }
-    }
-
-    private let storage = CountingStorage(MemoryLedgerStorage())
-    private let followers = EventFollowers()
+    private let storage = CountingStorage()
+    private let followers: EventFollowers
     private static let now = RandomWorld.start
+
+    init() { followers = EventFollowers(Ledger(storage: storage)) }
 
     private func feed(gathering: Duration) -> WebhookFeed {
         var logger = Logger(label: "test")
         logger.logLevel = .critical
         return WebhookFeed(
-            Ledger(storage: storage), followers, gathering: gathering, now: { Self.now }, clock: ContinuousClock(),
+            followers, gathering: gathering, now: { Self.now }, clock: ContinuousClock(),
             ThrottledWarning("A webhook waits", clock: ContinuousClock(), logger))
     }
 

@@ -1,159 +1,236 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AppStoreModel
 import PurchaseLedger
 import Synchronization
 
 /// The requests that wait for an app's next event.
 ///
-/// A commit of this server wakes the app's followers (its waiting requests) at once. The events of other servers and of
-/// commands are found by a search per second at each cursor where followers wait. Followers at the same cursor share
-/// the search and its page.
+/// The followers (the waiting requests) at the same cursor share a reader. It searches for events after each commit of
+/// this server, and once a second for the events of other servers and of commands. It compares the events in memory
+/// with each different filter once. A follower sleeps until its filter lets an event through, and meanwhile goes on to
+/// the end of the events that were searched.
 final class EventFollowers: Sendable {
     /// The time between two searches at a cursor, if no commit of this server causes an earlier search.
     private static let interval = Duration.seconds(1)
 
+    /// The most events of a search.
+    static let pageLimit = 100
+
+    private let ledger: Ledger
     private let state = Mutex(State())
 
-    private struct State {
+    /// - Parameter ledger: Only read.
+    init(_ ledger: Ledger) { self.ledger = ledger }
+
+    fileprivate struct State {
         var count = 0
-        /// The followers by app. An app without followers has no entry.
-        var apps: [String: App] = [:]
+        /// The last number of a follower.
+        var last = 0
+        var places: [EventPosition: Place] = [:]
     }
 
-    /// The followers of an app.
-    private struct App {
-        var count = 0
-        /// The number of commits with events since the first follower arrived.
-        var commits = 0
-        var lastWaiter = 0
-        var waiting: [Int: AsyncStream<Void>.Continuation] = [:]
-        /// The last search at each cursor.
-        var searches: [EventCursor: Search] = [:]
+    /// The followers at a position. A position without followers has no place.
+    fileprivate struct Place {
+        /// The number of the follower whose arrival started the place's reader.
+        let reader: Int
+        /// Wakes the reader.
+        let signal: AsyncStream<Void>.Continuation
+        /// The followers by filter and number.
+        var followers: [EventFilter: [Int: Follower]] = [:]
     }
 
-    /// A search that followers share.
-    struct Search {
-        typealias Read = @Sendable (EventCursor) async throws -> EventPage
-
-        /// The value of ``App/commits`` at the start of the search.
-        fileprivate var commits: Int
-        /// The time for which the search's page is used if no commit follows. Then the search is repeated.
-        fileprivate var rest: Interval
-        fileprivate var page: Task<EventPage, any Error>
+    fileprivate struct Follower {
+        var limit: Int
+        var now: @Sendable () -> Timestamp
+        var answer: AsyncStream<Result<EventPage, any Error>>.Continuation
     }
 
     /// The number of waiting requests, without those of webhooks.
     var count: Int { state.withLock { $0.count } }
 
-    /// Wakes the followers of an app, whose new events were committed.
+    /// Wakes the readers of an app, whose new events were committed.
     func noteEvents(of bundleId: String) {
         state.withLock { state in
-            state.apps[bundleId]?.commits += 1
-            return state.apps[bundleId].map { Array($0.waiting.values) } ?? []
-        }.forEach { $0.yield() }
+            for (position, place) in state.places where position.bundleId == bundleId { place.signal.yield() }
+        }
     }
 
-    /// Waits for events of an app after a cursor.
+    /// Waits for events after a position.
     ///
     /// - Parameters:
+    ///   - filter: Chooses the events that end the wait.
+    ///   - limit: The maximum number of events in the page.
     ///   - time: The maximum wait.
-    ///   - limit: The maximum number of waiting requests; `nil` for a request that counts towards no limit.
-    ///   - search: Reads the events of the app after a cursor.
-    ///   - select: Returns the part of a page that ends the wait. If the part has no events, the wait continues at its
-    ///     `next`.
-    /// - Returns: The selected events; a page without events at the end of the wait, or if the task was cancelled;
+    ///   - room: The maximum number of waiting requests; `nil` for a request that counts towards no limit.
+    /// - Returns: The chosen events; a page without events at the end of the wait, or if the task was cancelled;
     ///   `nil` if too many requests wait.
     func page(
-        of bundleId: String, after cursor: EventCursor, within time: Duration, limit: Int?,
-        clock: any Clock<Duration>, search: @escaping Search.Read, _ select: (EventPage) async throws -> EventPage
+        after position: EventPosition, matching filter: EventFilter = EventFilter(), upTo limit: Int = pageLimit,
+        within time: Duration, room: Int?, clock: any Clock<Duration>, now: @escaping @Sendable () -> Timestamp
     ) async throws -> EventPage? {
-        guard add(to: bundleId, limit) else { return nil }
-        defer { remove(from: bundleId, limit) }
-        var page = EventPage(events: [], customerIds: [:], next: cursor)
-        let elapsed = clock.stopwatch()
-        repeat {
-            // A commit between the search and the wait ends the wait at once.
-            let commits = commits(of: bundleId)
-            page = try await select(found(of: bundleId, after: page.next, clock, search).value)
-            let pause = min(Self.interval, time - elapsed())
-            guard page.events.isEmpty, pause > .zero else { return page }
-            guard await isWoken(of: bundleId, since: commits, within: pause, clock) else { return page }
-        } while elapsed() < time
-        return page
+        let (answers, answer) = AsyncStream.makeStream(of: Result<EventPage, any Error>.self)
+        let follower = Follower(limit: limit, now: now, answer: answer)
+        guard let number = add(follower, filter, at: position, room, clock) else { return nil }
+        let found = await withDiscardingTaskGroup(returning: Result<EventPage, any Error>?.self) { group in
+            group.addTask {
+                await clock.pause(for: time)
+                self.end(number, filter, of: position.bundleId)
+            }
+            defer { group.cancelAll() }
+            for await answer in answers { return answer }
+            return nil
+        }
+        if room != nil { state.withLock { $0.count -= 1 } }
+        switch found {
+        case .success(let page): return page
+        case .failure(let error): throw error
+        case nil: return EventPage(events: [], customerIds: [:], next: position.cursor)
+        }
     }
+}
+
+/// A cursor of an app.
+struct EventPosition: Hashable {
+    var bundleId: String
+    var cursor: EventCursor
 }
 
 // MARK: - Followers
 
 extension EventFollowers {
-    /// - Returns: Whether the request may wait.
-    private func add(to bundleId: String, _ limit: Int?) -> Bool {
+    /// Adds a follower to the place at its position, whose next search is for this follower too.
+    ///
+    /// - Returns: The number of the follower; `nil` if too many requests wait.
+    private func add(
+        _ follower: Follower, _ filter: EventFilter, at position: EventPosition, _ room: Int?,
+        _ clock: any Clock<Duration>
+    ) -> Int? {
         state.withLock { state in
-            if let limit {
-                guard state.count < limit else { return false }
+            if let room {
+                guard state.count < room else { return nil }
                 state.count += 1
             }
-            state.apps[bundleId, default: App()].count += 1
-            return true
-        }
-    }
-
-    private func remove(from bundleId: String, _ limit: Int?) {
-        state.withLock { state in
-            if limit != nil { state.count -= 1 }
-            state.apps[bundleId]?.count -= 1
-            if state.apps[bundleId]?.count == 0 { state.apps[bundleId] = nil }
-        }
-    }
-
-    private func commits(of bundleId: String) -> Int { state.withLock { $0.apps[bundleId]?.commits ?? 0 } }
-
-    /// Waits until the app has had more than `commits` commits with events, at most for `time`.
-    ///
-    /// - Returns: False if the task was cancelled during the wait.
-    private func isWoken(
-        of bundleId: String, since commits: Int, within time: Duration, _ clock: any Clock<Duration>
-    ) async -> Bool {
-        let (signals, signal) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
-        let waiter = state.withLock { state in
-            guard var app = state.apps[bundleId] else { return 0 }
-            app.lastWaiter += 1
-            app.waiting[app.lastWaiter] = signal
-            if app.commits > commits { signal.yield() }
-            state.apps[bundleId] = app
-            return app.lastWaiter
-        }
-        defer { state.withLock { $0.apps[bundleId]?.waiting[waiter] = nil } }
-        await withDiscardingTaskGroup { group in
-            // The end of either wait ends the stream, and so the other wait.
-            group.addTask {
-                await clock.pause(for: time)
-                signal.finish()
+            state.last += 1
+            let number = state.last
+            if state.places[position] == nil {
+                let (signals, signal) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+                state.places[position] = Place(reader: number, signal: signal)
+                Task { await self.read(number, from: position, signals, signal, clock) }
             }
-            for await _ in signals { break }
-            group.cancelAll()
+            state.places[position]?.followers[filter, default: [:]][number] = follower
+            return number
         }
-        return !Task.isCancelled
+    }
+
+    /// Ends a wait without an event, unless the follower has been answered.
+    private func end(_ number: Int, _ filter: EventFilter, of bundleId: String) {
+        state.withLock { state in
+            let place = state.places.first { position, place in
+                position.bundleId == bundleId && place.followers[filter]?[number] != nil
+            }
+            guard let position = place?.key,
+                let follower = state.places[position]?.followers[filter]?.removeValue(forKey: number)
+            else { return }
+            follower.answer.yield(.success(EventPage(events: [], customerIds: [:], next: position.cursor)))
+            if state.places[position]?.followers[filter]?.isEmpty == true {
+                state.places[position]?.followers[filter] = nil
+            }
+            guard state.places[position]?.followers.isEmpty == true else { return }
+            state.places.removeValue(forKey: position)?.signal.finish()
+        }
     }
 }
 
-// MARK: - Searches
+// MARK: - Readers
 
 extension EventFollowers {
-    /// Searches for events after a cursor, or joins a search of the last second that no commit of this server followed.
-    private func found(
-        of bundleId: String, after cursor: EventCursor, _ clock: any Clock<Duration>, _ read: @escaping Search.Read
-    ) -> Task<EventPage, any Error> {
-        state.withLock { state in
-            var app = state.apps[bundleId] ?? App()
-            defer { state.apps[bundleId] = app }
-            if let last = app.searches[cursor], last.commits == app.commits, !last.rest.isOver { return last.page }
-            app.searches = app.searches.filter { !$0.value.rest.isOver }
-            var search = Search(
-                commits: app.commits, rest: Interval(Self.interval, clock), page: Task { try await read(cursor) })
-            search.rest.begin()
-            app.searches[cursor] = search
-            return search.page
+    /// Searches for the followers of a place, as long as it has any.
+    private func read(
+        _ reader: Int, from start: EventPosition, _ signals: AsyncStream<Void>,
+        _ signal: AsyncStream<Void>.Continuation, _ clock: any Clock<Duration>
+    ) async {
+        var position = start
+        while let (next, hasMore) = await search(reader, at: position) {
+            position = next
+            guard !hasMore else { continue }
+            // A commit since the start of the search has left a signal, which ends the pause at once.
+            await withDiscardingTaskGroup { group in
+                group.addTask { if await clock.pause(for: Self.interval) { signal.yield() } }
+                for await _ in signals { break }
+                group.cancelAll()
+            }
         }
+    }
+
+    /// Searches for events at a place, and answers the followers for whom there are events.
+    ///
+    /// - Returns: The position of the other followers, and whether more events may follow it; `nil` if the reader has
+    ///   no followers left.
+    private func search(
+        _ reader: Int, at position: EventPosition
+    ) async -> (position: EventPosition, hasMore: Bool)? {
+        guard let now = state.withLock({ $0.now(reader, at: position) }) else { return nil }
+        do {
+            let page = try await ledger.events(
+                of: position.bundleId, after: position.cursor, limit: Self.pageLimit, at: now())
+            var found = FoundEvents(page)
+            while true {
+                switch state.withLock({ $0.answer(found, reader, at: position) }) {
+                case .lacksIds: try await found.readAllIds(from: ledger)
+                case .goesOn(let next): return (next, page.events.count >= Self.pageLimit)
+                case .ended: return nil
+                }
+            }
+        } catch {
+            state.withLock { $0.fail(error, reader, at: position) }
+            return nil
+        }
+    }
+}
+
+extension EventFollowers.State {
+    enum Progress {
+        /// A filter names a customer, and the found events do not have the ids of their customers yet.
+        case lacksIds
+        case goesOn(EventPosition)
+        case ended
+    }
+
+    /// The present time for a search; `nil` if the reader has no followers at the position.
+    func now(_ reader: Int, at position: EventPosition) -> (@Sendable () -> Timestamp)? {
+        guard let place = places[position], place.reader == reader else { return nil }
+        return place.followers.values.lazy.compactMap { $0.values.first?.now }.first
+    }
+
+    /// Answers the followers whose filters let events through. The others go on to the end of the page, where they may
+    /// meet followers with a reader of their own.
+    mutating func answer(_ found: FoundEvents, _ reader: Int, at position: EventPosition) -> Progress {
+        guard var place = places[position], place.reader == reader else { return .ended }
+        let asksForCustomers = place.followers.keys.contains { $0.customers != nil }
+        if asksForCustomers, found.allIds == nil, !found.page.events.isEmpty { return .lacksIds }
+        for (filter, followers) in place.followers {
+            let matches = filter.matches(in: found)
+            guard !matches.events.isEmpty else { continue }
+            place.followers[filter] = nil
+            for follower in followers.values { follower.answer.yield(.success(matches.first(follower.limit))) }
+        }
+        places[position] = nil
+        guard !place.followers.isEmpty else { return .ended }
+        let end = EventPosition(bundleId: position.bundleId, cursor: found.page.next)
+        guard var other = places[end] else {
+            places[end] = place
+            return .goesOn(end)
+        }
+        other.followers.merge(place.followers) { $0.merging($1) { old, _ in old } }
+        places[end] = other
+        return .ended
+    }
+
+    /// Gives all followers at a position the error of their search.
+    mutating func fail(_ error: any Error, _ reader: Int, at position: EventPosition) {
+        guard let place = places[position], place.reader == reader else { return }
+        places[position] = nil
+        for follower in place.followers.values.flatMap(\.values) { follower.answer.yield(.failure(error)) }
     }
 }

@@ -41,18 +41,20 @@ public struct LedgerService: Sendable {
     let lastNotification = LastNotification()
     let keys = APIKeyCache()
     let dueSignal = DueSignal()
-    let followers = EventFollowers()
+    let followers: EventFollowers
 
     /// Creates a service without configured apps.
     public init(ledger: Ledger, verifier: AppStoreVerifier, clockJudge: ClockJudge? = nil) {
         let readiness = Readiness(ledger)
         let board = NoticeBoard()
+        let followers = EventFollowers(ledger)
         self.readiness = readiness
         self.board = board
+        self.followers = followers
         var ledger = ledger
         ledger.onCommit = { readiness.committed($0) }
         ledger.onDue = { [dueSignal] in dueSignal.noteDue() }
-        ledger.onEvents = { [followers] in followers.noteEvents(of: $0) }
+        ledger.onEvents = { followers.noteEvents(of: $0) }
         ledger.onNotices = { board.note($0) }
         if let clockJudge { ledger.onDocuments = { clockJudge.sawDocuments($0) } }
         self.clockJudge = clockJudge

@@ -46,9 +46,8 @@ struct EventRoutes: Sendable {
         do {
             let (page, isAtEnd) = try await page(request, filter, limit)
             guard isAtEnd, wait > 0 else { return try Answer(EventPageBody(page)) }
-            return try await answer(request, after: page.next, within: min(.seconds(wait), bounds.maxWait)) {
-                try await filter.matches(in: $0, limit: limit)
-            }
+            let position = EventPosition(bundleId: request.scope.bundleId, cursor: page.next)
+            return try await answer(request, after: position, filter, limit, min(.seconds(wait), bounds.maxWait))
         } catch let error as EventCursorError {
             throw Refusal(error)
         }
@@ -60,60 +59,53 @@ struct EventRoutes: Sendable {
         _ request: AuthenticatedRequest, _ filter: EventFilter, _ limit: Int
     ) async throws -> (page: EventPage, isAtEnd: Bool) {
         var cursor = request.query["after"].map(EventCursor.init(rawValue:))
-        var matches: EventPage
         var reads = 0
-        repeat {
-            let page = try await events(request, after: cursor, filter.isEmpty ? limit : Self.pageLimit)
+        while true {
+            let page = try await request.ledger.events(
+                of: request.scope.bundleId, after: cursor, limit: filter == EventFilter() ? limit : Self.pageLimit,
+                at: authentication.wall())
             guard !page.events.isEmpty else { return (page, true) }
-            matches = try await filter.matches(in: page, limit: limit)
+            // The ids are read after the page: two customers may have been merged since the request arrived.
+            let matches = try await filter.withAllIds(in: request.ledger).matches(in: FoundEvents(page)).first(limit)
             cursor = page.next
             reads += 1
-        } while matches.events.isEmpty && reads < Self.maxPages
-        return (matches, false)
-    }
-
-    private func events(
-        _ request: AuthenticatedRequest, after cursor: EventCursor?, _ limit: Int
-    ) async throws -> EventPage {
-        try await request.ledger.events(
-            of: request.scope.bundleId, after: cursor, limit: limit, at: authentication.wall())
+            guard matches.events.isEmpty, reads < Self.maxPages else { return (matches, false) }
+        }
     }
 
     /// Waits for the next event. A shutdown ends the wait, and so does the revocation of the key.
     private func answer(
-        _ request: AuthenticatedRequest, after cursor: EventCursor, within time: Duration,
-        _ select: @Sendable @escaping (EventPage) async throws -> EventPage
+        _ request: AuthenticatedRequest, after position: EventPosition, _ filter: EventFilter, _ limit: Int,
+        _ time: Duration
     ) async throws -> Answer<EventPageBody> {
-        let none = EventPageBody(EventPage(events: [], customerIds: [:], next: cursor))
         let page = try await cancelWhenGracefulShutdown {
             try await request.wait(clock) {
                 try await followers.page(
-                    of: request.scope.bundleId, after: cursor, within: time, limit: bounds.followers, clock: clock,
-                    search: { try await events(request, after: $0, Self.pageLimit) }, select)
+                    after: position, matching: filter, upTo: limit, within: time, room: bounds.followers, clock: clock,
+                    now: { request.now })
             }
         }
         if let page { return try Answer(EventPageBody(page)) }
+        let none = EventPageBody(EventPage(events: [], customerIds: [:], next: position.cursor))
         return Answer(
             json: try JSONWriter.bytes(publishing: none), headers: [.retryAfter: "\(ServerBounds.retryAfter)"])
     }
 }
 
-/// The filter of a request for events.
-struct EventFilter: Sendable {
-    private let ledger: Ledger
-    private let scope: LedgerScope
+/// The filter of a request for events. Without members, it lets every event through.
+struct EventFilter: Hashable, Sendable {
     /// The kinds; `nil` for all kinds.
-    private let kinds: Set<String>?
-    private let environment: RequestedEnvironment
-    /// An id of the customer; `nil` for all customers.
-    private let customer: String?
+    var kinds: Set<String>?
+    var environment = RequestedEnvironment.unnamed
+    /// The ids of the customer; `nil` for all customers.
+    var customers: Set<CustomerID>?
+}
 
+extension EventFilter {
     init(_ request: AuthenticatedRequest) throws(Refusal) {
-        ledger = request.ledger
-        scope = request.scope
         kinds = try request.query["kind"].map(Self.kinds)
         environment = request.environment
-        customer = request.query["customer"]
+        customers = request.query["customer"].map { [CustomerID($0, of: request.scope.bundleId)] }
     }
 
     private static func kinds(_ text: String) throws(Refusal) -> Set<String> {
@@ -124,32 +116,23 @@ struct EventFilter: Sendable {
         return kinds
     }
 
-    /// Whether the request has no filter.
-    var isEmpty: Bool { kinds == nil && environment == .unnamed && customer == nil }
-
-    /// The first events of a page that the filter lets through. The following page begins after these events, or after
-    /// the page.
-    func matches(in page: EventPage, limit: Int) async throws -> EventPage {
-        let ids = try await ids()
-        let matches = page.events.filter { includes($0, in: page, of: ids) }
-        let events = Array(matches.prefix(limit))
-        let next = matches.count > limit ? events.last?.cursor ?? page.next : page.next
-        var selection = page
-        selection.events = events
-        selection.next = next
-        return selection
+    /// This filter with all ids that its customer has now.
+    func withAllIds(in ledger: Ledger) async throws -> EventFilter {
+        guard let customers else { return self }
+        var filter = self
+        filter.customers = Set(try await ledger.ids(ofCustomers: customers).values.joined())
+        return filter
     }
 
-    /// The id, and all ids of the customer that has it now that the page has been read: the id may have become a
-    /// further id of a customer, or two customers may have been merged, since the request arrived. `nil` for all
-    /// customers.
-    private func ids() async throws -> Set<CustomerID>? {
-        guard let customer else { return nil }
-        let all = try await ledger.ids(ofCustomer: customer, of: scope.bundleId)
-        return Set((all + [customer]).map { CustomerID($0, of: scope.bundleId) })
+    /// The found page with the events that the filter lets through.
+    func matches(in found: FoundEvents) -> EventPage {
+        var page = found.page
+        page.events = page.events.indices.filter { includes(found, $0) }.map { found.page.events[$0] }
+        return page
     }
 
-    private func includes(_ event: LedgerEvent, in page: EventPage, of ids: Set<CustomerID>?) -> Bool {
+    private func includes(_ found: FoundEvents, _ index: Int) -> Bool {
+        let event = found.page.events[index]
         if let kinds, !kinds.contains(event.kind.rawValue) { return false }
         // A customer belongs to all environments, so its merge and its deletion concern a follower of each.
         if case .one(let environment) = environment, event.scope.environment != environment,
@@ -157,11 +140,45 @@ struct EventFilter: Sendable {
         {
             return false
         }
-        guard let ids, event.kind != .environmentsChanged else { return true }
+        guard event.kind != .environmentsChanged else { return true }
+        return customers.map { !$0.isDisjoint(with: found.ids(index)) } ?? true
+    }
+}
+
+/// A page of events, and the ids by which filters find each event.
+struct FoundEvents {
+    let page: EventPage
+    /// All ids of the customers in each event; `nil` before they are read.
+    private(set) var allIds: [Set<CustomerID>]?
+
+    init(_ page: EventPage) { self.page = page }
+
+    /// Reads all ids that the customers in the events have now, so that a filter with any of them finds an event.
+    mutating func readAllIds(from ledger: Ledger) async throws {
+        let named = page.events.map(names)
+        let all = try await ledger.ids(ofCustomers: Set(named.joined()))
+        allIds = named.map { $0.reduce(into: []) { $0.formUnion(all[$1] ?? []) } }
+    }
+
+    fileprivate func ids(_ index: Int) -> Set<CustomerID> { allIds?[index] ?? names(page.events[index]) }
+
+    /// The ids in an event.
+    private func names(_ event: LedgerEvent) -> Set<CustomerID> {
         // Also the events after which an id names nobody: a reader then removes what it knows by the id.
         let former = [page.mergedId(of: event), page.removedId(of: event)] + (page.allDeletedIds(of: event) ?? [])
         let names = ([page.customerId(of: event)] + former).compactMap(\.self)
-        return names.contains { ids.contains(CustomerID($0, of: scope.bundleId)) }
+        return Set(names.map { CustomerID($0, of: event.scope.bundleId) })
+    }
+}
+
+extension EventPage {
+    /// The first events of the page. The following page begins after these events, or after the page.
+    func first(_ limit: Int) -> EventPage {
+        guard events.count > limit else { return self }
+        var page = self
+        page.events = Array(events.prefix(limit))
+        page.next = page.events.last?.cursor ?? next
+        return page
     }
 }
 

@@ -25,15 +25,6 @@ final class WebhookFeed: Sendable {
     /// The pause after the feed could not be read.
     private static let pause = Duration.seconds(1)
 
-    /// The most events read at once.
-    private static let pageLimit = 100
-
-    /// A cursor of an app.
-    private struct Place: Hashable {
-        var bundleId: String
-        var cursor: EventCursor
-    }
-
     /// A read of the feed, which the endpoints at its cursor share.
     private struct Read {
         var readers: [Int: AsyncStream<Part>.Continuation] = [:]
@@ -47,12 +38,11 @@ final class WebhookFeed: Sendable {
     }
 
     private struct State {
-        var reads: [Place: Read] = [:]
+        var reads: [EventPosition: Read] = [:]
         var newest: [String: Newest] = [:]
         var lastReader = 0
     }
 
-    private let ledger: Ledger
     private let followers: EventFollowers
     private let now: @Sendable () -> Timestamp
     private let clock: any Clock<Duration>
@@ -64,10 +54,9 @@ final class WebhookFeed: Sendable {
     ///   after this time. Events that come meanwhile share the search: a search for each would cost as much as the
     ///   deliveries.
     init(
-        _ ledger: Ledger, _ followers: EventFollowers, gathering: Duration, now: @escaping @Sendable () -> Timestamp,
+        _ followers: EventFollowers, gathering: Duration, now: @escaping @Sendable () -> Timestamp,
         clock: any Clock<Duration>, _ failure: ThrottledWarning
     ) {
-        self.ledger = ledger
         self.followers = followers
         self.gathering = gathering
         self.now = now
@@ -79,7 +68,7 @@ final class WebhookFeed: Sendable {
     ///
     /// - Returns: A part. A page can begin before the cursor.
     func part(of bundleId: String, after cursor: EventCursor) async -> Part {
-        let place = Place(bundleId: bundleId, cursor: cursor)
+        let place = EventPosition(bundleId: bundleId, cursor: cursor)
         let (parts, part) = AsyncStream.makeStream(of: Part.self)
         let reader = join(place, part)
         defer { leave(place, reader) }
@@ -94,7 +83,7 @@ extension WebhookFeed {
     /// Gives a reader the newest page if it goes on after the cursor, or else the part that a read finds.
     ///
     /// - Returns: The number of the reader.
-    private func join(_ place: Place, _ part: AsyncStream<Part>.Continuation) -> Int {
+    private func join(_ place: EventPosition, _ part: AsyncStream<Part>.Continuation) -> Int {
         state.withLock { state in
             state.lastReader += 1
             let reader = state.lastReader
@@ -112,7 +101,7 @@ extension WebhookFeed {
     }
 
     /// Ends a read for which nobody waits any more.
-    private func leave(_ place: Place, _ reader: Int) {
+    private func leave(_ place: EventPosition, _ reader: Int) {
         let unused = state.withLock { state -> Task<Void, Never>? in
             guard state.reads[place]?.readers.removeValue(forKey: reader) != nil,
                 state.reads[place]?.readers.isEmpty == true
@@ -123,7 +112,7 @@ extension WebhookFeed {
     }
 
     /// Reads a part of the feed, and gives it to all who wait for it.
-    private func read(_ place: Place, in pause: Duration) async {
+    private func read(_ place: EventPosition, in pause: Duration) async {
         if pause > .zero { await clock.pause(for: pause) }
         let part = await search(place)
         let readers = state.withLock { state -> [Int: AsyncStream<Part>.Continuation] in
@@ -143,15 +132,12 @@ extension WebhookFeed {
         state.newest[bundleId] = newest
     }
 
-    private func search(_ place: Place) async -> Part {
+    private func search(_ place: EventPosition) async -> Part {
         do {
             let page = try await followers.page(
-                of: place.bundleId, after: place.cursor, within: Self.maxWait, limit: nil, clock: clock,
-                search: { [ledger, now] in
-                    try await ledger.events(of: place.bundleId, after: $0, limit: Self.pageLimit, at: now())
-                }, { $0 })
+                after: place, within: Self.maxWait, room: nil, clock: clock, now: now)
             guard let page else { return .none }
-            return .page(WebhookPage(page, after: place.cursor, isEnd: page.events.count < Self.pageLimit))
+            return .page(WebhookPage(page, after: place.cursor, isEnd: page.events.count < EventFollowers.pageLimit))
         } catch let error as EventCursorError {
             return .gap(oldest: error.oldest ?? EventCursor(0))
         } catch {

@@ -34,8 +34,7 @@ package struct WebhookParts: Sendable {
         self.clock = clock
         self.logger = logger
         failure = ThrottledWarning("A webhook waits", clock: clock, logger)
-        feed = WebhookFeed(
-            service.ledger, service.followers, gathering: gathering, now: wall, clock: clock, failure)
+        feed = WebhookFeed(service.followers, gathering: gathering, now: wall, clock: clock, failure)
     }
 }
 
