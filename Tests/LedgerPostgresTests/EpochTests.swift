@@ -67,6 +67,9 @@ import Testing
         await #expect(throws: error) { try await Self.details(after, after: lost) }
         let end = try await Self.follow(after)
         #expect(end.epoch != lost.epoch)
+        let first = try #require(try await after.events(of: Self.app, after: shared, limit: 1).events.first)
+        #expect(first.kind == .ledgerRestored && first.cursor == EventCursor(21, epoch: end.epoch))
+        #expect(first.content == EventContent(effectiveAt: first.recordedAt) && first.scope == Self.scope)
         #expect(try await Self.details(after, after: end) == [])
     }
 
@@ -103,6 +106,8 @@ import Testing
         try await Self.add(5...9, through: restored)
         await #expect(throws: EventCursorError.lost(oldest: shared)) { try await Self.details(restored, after: lost) }
         #expect(try await Self.details(restored, after: shared) == (5...9).map { "\($0)" })
+        let numbers = try await restored.events(of: Self.app, after: nil, limit: 100).events.map(\.cursor?.number)
+        #expect(numbers == Array(1...8))
         #expect(try await Self.details(original, after: lost) == [])
     }
 
@@ -147,6 +152,8 @@ import Testing
         let cursor = try await Self.follow(storage)
         #expect(cursor.number == 2 && !cursor.epoch.isEmpty)
         try await storage.beginEpoch()
+        let first = try await storage.events(of: Self.app, after: cursor, limit: 9).events
+        #expect(first.map(\.kind) == [Open(.ledgerRestored)] && first[0].cursor?.number == 3)
         try await Self.add(3...3, through: storage)
         #expect(try await Self.details(storage, after: cursor) == ["3"])
         let lost = EventCursor(3, epoch: cursor.epoch)

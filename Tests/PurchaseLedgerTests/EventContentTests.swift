@@ -64,6 +64,11 @@ import Testing
         #expect(try JSONValue(parsing: body)["after"]?["renewal"] == JSONValue(encoding: Self.terms))
     }
 
+    @Test func `the body that the storages write in SQL is that of an event without further members`() {
+        let text = EventContent.body(effectiveAt: "\(Self.time.milliseconds)")
+        #expect(Array(text.utf8) == EventContent(effectiveAt: Self.time).body)
+    }
+
     @Test func `members and words of a newer version are passed over`() throws {
         let body =
             #"{"gift":[1.50],"after":{"since":4,"status":"paused","hasAccess":true},"before":null,"effectiveAt":7,"gift":2}"#

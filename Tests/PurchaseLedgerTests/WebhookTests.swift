@@ -877,6 +877,22 @@ private func attempt(_ number: Int64, answer: String = "", failure: String? = ni
         }
     }
 
+    @Test(arguments: [
+        (nil, nil, true), (["grant.made"], nil, true), ([], Environment.production, true), (nil, .sandbox, false),
+    ] as [(Set<String>?, Environment?, Bool)])
+    func `every endpoint hears of a restore, once in its environment`(
+        kinds: Set<String>?, environment: Environment?, isSent: Bool
+    ) async throws {
+        let endpoint = WebhookEndpoint(
+            id: "a", of: Hooks.app, url: "https://example.com/", kinds: kinds, environment: environment,
+            createdAt: Hooks.time(1))
+        try await hooks.publish(at: [1])
+        try await hooks.ledger.storage.beginEpoch()
+        let events = try await hooks.ledger.events(of: Hooks.app, limit: 9).events
+        #expect(events.map(\.kind.known) == [.notificationReceived, .ledgerRestored])
+        #expect(endpoint.wants(events[1]) == isSent)
+    }
+
     @Test func `in a new epoch both the lanes before it and after it count`() async throws {
         try await hooks.publish(at: Array(1...9))
         try await hooks.add()

@@ -279,6 +279,22 @@ import Testing
         #expect(cursor == all.next)
     }
 
+    @Test func `a restore reaches followers with any filter but that of another environment`() async throws {
+        let world = try await World()
+        _ = try await world.send(
+            .post, "/v1/customers/anna/purchases", #"{"document":"\#(try world.transaction())"}"#)
+        let start = try Self.page(try await world.send(.get, Self.path("limit=500")).1)
+        try await world.ledger.storage.beginEpoch()
+        for (query, isShown) in [
+            ("limit=9", true), ("kind=purchase.linked", true), ("customer=berta", true),
+            ("environment=production&kind=purchase.linked&customer=anna", true), ("environment=sandbox", false),
+        ] {
+            let page = try Self.page(try await world.send(.get, Self.path(query, after: start.next)).1)
+            #expect(page.kinds == (isShown ? ["ledger.restored"] : []), "\(query)")
+            #expect(page.next.drop { $0 != "." } != start.next.drop { $0 != "." }, "\(query)")
+        }
+    }
+
     /// The Kelvin sign and `K` are equal as Swift's strings.
     @Test func `a filter by customer compares ids byte by byte`() async throws {
         let world = try await World()

@@ -50,6 +50,7 @@ import Testing
         for seed: UInt64 in 1...4 where !kinds.allSatisfy({ found[$0] != nil }) {
             var year = try await FollowedYear(seed: seed, customers: 60, days: 120, steps: 900)
             try await year.run()
+            try await year.restore()
             found.merge(year.kinds) { $0 + $1 }
         }
         let text = try String(contentsOf: Self.page, encoding: .utf8)

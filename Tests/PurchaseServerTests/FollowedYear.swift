@@ -116,6 +116,14 @@ struct FollowedYear {
         try await follow(atLeast: 1)
     }
 
+    /// Restores the ledger as of a day after the end, and follows its events.
+    mutating func restore() async throws {
+        clock.now = end.advanced(by: .seconds(86_400))
+        try await grant()
+        try await ledger.storage.beginEpoch()
+        try await follow(atLeast: 1)
+    }
+
     /// A customer commits to a year of monthly payments, cancels and changes their mind.
     private mutating func commit() async throws {
         let customer = "customer 4"

@@ -40,7 +40,8 @@ import Testing
         #expect(members.isSubset(of: allowed), "unknown: \(members.subtracting(allowed).sorted())")
         #expect(example["kind"]?.string == kind.rawValue && example["test"] == .bool(true))
         #expect(example["id"]?.string == "test_1" && example["bundleId"]?.string == "com.example")
-        let customer = kind == .notificationReceived || kind == .environmentsChanged ? nil : "quittance-test"
+        let isBare = [.notificationReceived, .environmentsChanged, .ledgerRestored].contains(kind)
+        let customer = isBare ? nil : "quittance-test"
         #expect(example["customer"]?.string == customer)
     }
 
@@ -84,11 +85,11 @@ import Testing
         #expect(entitlement?["environment"]?.string == "Production" && entitlement?["name"]?.string == "test")
     }
 
-    @Test func `an endpoint with a filter gets examples of its kinds alone`() {
+    @Test func `an endpoint with a filter gets examples of its kinds alone, and of what every endpoint gets`() {
         var endpoint = Self.endpoint
         #expect(WebhookExample.kinds(for: endpoint) == LedgerEvent.Kind.allCases)
         endpoint.kinds = ["grant.made", "purchase.made", "a.newer.version's"]
-        #expect(WebhookExample.kinds(for: endpoint) == [.purchased, .grantMade])
+        #expect(WebhookExample.kinds(for: endpoint) == [.purchased, .grantMade, .ledgerRestored])
     }
 
     @Test func `ids of webhooks differ within a server and between servers`() {

@@ -299,7 +299,7 @@ import Testing
                 follower, receiver, waiting, old = Follower(), Receiver(), [], []
                 for page in line["begin"]:
                     follower.begin(page)
-                    receiver.begin(page, int(line["begin"][0]["eventsCursor"].partition(".")[0]))
+                    receiver.begin(page, line["begin"][0]["eventsCursor"])
             if "table" in line:
                 repeated = random.sample(old, min(len(old), 50))
                 for event in random.sample(waiting * 2 + repeated, 2 * len(waiting) + len(repeated)):
@@ -333,5 +333,46 @@ import Testing
         #expect(outcome.status == 0, "seed \(seed): \(outcome.error)")
         #expect(outcome.output.trimmingCharacters(in: .whitespacesAndNewlines) == "\(year.tables)")
         #expect(year.tables >= FollowedYear.usualTables)
+    }
+
+    @Test func `the receiver of the page raises once a restore has begun an epoch, and begins again behind it`()
+        throws
+    {
+        let code = """
+            def event(id, name, **members):
+                given = [] if name is None else [{"name": name}]
+                return {"id": id, "kind": "purchase.updated", "customer": "anna", "originalTransactionId": "1",
+                        "entitlementsAfter": given, **members}
+
+            def outcome(receiver, *events):
+                try:
+                    for each in events:
+                        receiver.apply(each)
+                except Restored as error:
+                    return f"raised {error}"
+                return [each["name"] for given in receiver.given().values() for each in given]
+
+            restored = {"id": "5.b", "kind": "ledger.restored"}
+            print(outcome(Receiver(), event("5.a", "lost"), event("4.a", "old"), event("5.a", "lost")))
+            print(outcome(Receiver(), event("5.a", "lost"), restored, event("6.b", "new")))
+            print(outcome(Receiver(), event("9.a", "lost"), event("6.b", "new"), restored))
+            given = [{"originalTransactionId": "1", "entitlements": [{"name": "b"}]}]
+            again = Receiver()
+            again.begin({"items": [{"ids": ["anna"], "given": given}]}, "6.c")
+            print(outcome(again, event("4.a", "old"), restored, event("6.c", "new")))
+            print(outcome(again, event("7.c", "newer"), event("5.b", "old"), event("test_1", "x", test=True)))
+            print(outcome(again, event("8.d", "other")))
+            empty = Receiver()
+            empty.begin({"items": []}, "0")
+            print(outcome(empty, event("1.a", "first"), event("2.a", "second")))
+            """
+        let folder = try TemporaryFolder()
+        let program = try Self.pythonInOrder()[2] + "\n" + code
+        try Data(program.utf8).write(to: folder.url.appendingPathComponent("receiver.py"))
+        let outcome = try TestProcess.run(["python3", folder.path("receiver.py")])
+        let expected = [
+            "['lost']", "raised 5.b", "raised 6.b", "['b']", "['newer']", "raised 8.d", "['second']",
+        ]
+        #expect(outcome.output.split(separator: "\n").map(String.init) == expected, "\(outcome.error)")
     }
 }

@@ -157,6 +157,8 @@ import Testing
             // As many events as it takes until the lost number is given again.
             try await place.send(20..<30, to: restored)
         }
+        let first = try await restored.send(.GET, "/v1/events?limit=1&kind=purchase.made&after=\(shared)", key: key)
+        #expect(first.json["items"]?.array?.first?["kind"]?.string == "ledger.restored")
         let all = try await Self.follow(restored, key).cursors
         let place0 = try #require(all.firstIndex(of: shared))
         #expect(try await Self.follow(restored, key, after: shared).cursors == Array(all[(place0 + 1)...]))

@@ -298,10 +298,17 @@ extension EventFeed {
         let lock = [lockLimit, EventSequencer.lock]
         try await requests.send(
             .transaction(isDistributed ? [EventSequencer.beginFirstEpochs] : lock + [beginEpochs]))
-        // If a concurrent server numbers events after this read, followers that have read these events are told that
-        // the events are lost.
-        let last = try await requests.read(EventSearch.last).map { try $0.next(Int64.self) }.first ?? 0
-        try await requests.send(.transaction(EventSequencer.beginNextEpochs(after: last)))
+        for round in 1... {
+            let answers = try await requests.read([EventSearch.last, EventSequencer.scopes])
+            let last = try answers[0].map { try $0.next(Int64.self) }.first ?? 0
+            let statements = try EventSequencer.beginNextEpochs(after: last, answers[1])
+            do {
+                _ = try await requests.pool.run(.transaction(statements))
+                return
+            } catch let failure as PostgresFailure where failure.isConflict && round < Self.maxRounds {
+                // A concurrent server has numbered events since the read.
+            }
+        }
     }
 
     /// Erases events recorded before an instant, at most `limit`. The oldest events of each app go first.

@@ -200,7 +200,8 @@ enum EventSequencer {
     /// epoch gets its first. An app gets a further epoch if its newest epoch began in a different database, because
     /// events numbered in the other database may be missing here. Events may also be missing after a dump was restored
     /// into the same database. The identity of the database therefore includes the oid of a table, because this oid
-    /// changes with each restore. The statement has no effect unless the transaction has locked the counter.
+    /// changes with each restore. A further epoch begins with an event in each environment. The statement has no effect
+    /// unless the transaction has locked the counter.
     ///
     /// - Parameter showsIdentity: Whether the database reveals its identity. If false, only
     ///   ``PostgresLedgerStorage/beginEpoch()`` begins further epochs.
@@ -218,27 +219,70 @@ enum EventSequencer {
                     AND newest.identity IS NOT NULL),
             ended AS (
                 UPDATE quittance.epochs SET last = (SELECT last FROM quittance.counter WHERE id = 1) FROM newest
-                WHERE epochs.app = newest.app AND epochs.place = newest.place AND newest.earlier <> newest.identity)
-            INSERT INTO quittance.epochs (app, place, id, identity)
-            SELECT app, coalesce(place + 1, 0), \(Schema.newEpoch), identity FROM newest
-            WHERE place IS NULL OR earlier <> identity
+                WHERE epochs.app = newest.app AND epochs.place = newest.place AND newest.earlier <> newest.identity),
+            begun AS (
+                INSERT INTO quittance.epochs (app, place, id, identity)
+                SELECT app, coalesce(place + 1, 0), \(Schema.newEpoch), identity FROM newest
+                WHERE place IS NULL OR earlier <> identity
+                RETURNING app, place),
+            restored AS (
+                SELECT (SELECT last FROM quittance.counter WHERE id = 1) + row_number() OVER (ORDER BY scopes.id)
+                           AS sequence, scopes.app, scopes.id AS scope, \(now) AS now
+                FROM quittance.scopes JOIN begun ON begun.app = scopes.app WHERE begun.place > 0),
+            told AS (
+                INSERT INTO quittance.events (sequence, app, \(EventColumns.keyList), \(EventColumns.valueList))
+                SELECT sequence, app, now, '', \(EventSource.noChain.rawValue), scope, sequence, 0,
+                       '\(LedgerEvent.Kind.ledgerRestored.rawValue)', NULL,
+                       convert_to('\(EventContent.body(effectiveAt: "' || now || '"))', 'UTF8')
+                FROM restored)
+            UPDATE quittance.counter SET last = (SELECT max(sequence) FROM restored)
+            WHERE id = 1 AND EXISTS (SELECT FROM restored)
             """)
     }
 
+    /// The database's clock, in milliseconds.
+    private static let now = "(extract(epoch FROM now()) * 1000)::bigint"
+
     private static let identity = "\(DatabaseIdentity.text) || ' ' || 'quittance.epochs'::regclass::oid"
 
-    /// Ends the newest epoch of each app that has epochs, and begins a new epoch.
+    /// The scopes, each with its app, and the database's time.
+    static let scopes = PostgresStatement("SELECT app, id, \(now) FROM quittance.scopes ORDER BY id")
+
+    /// Ends the newest epoch of each app that has epochs, and begins a new epoch with an event in each environment.
     ///
-    /// - Parameter last: The last number given.
-    static func beginNextEpochs(after last: Int64) -> [PostgresStatement] {
-        [
+    /// - Parameters:
+    ///   - last: The last number given. The transaction fails if the counter has changed since it was read.
+    ///   - scopes: The rows of ``scopes``.
+    static func beginNextEpochs(after last: Int64, _ scopes: PostgresRows) throws -> [PostgresStatement] {
+        var number = last
+        let restored = try scopes.map { row in
+            let (app, scope, now) = (try row.next(Int64.self), try row.next(Int64.self), try row.next(Int64.self))
+            number += 1
+            let key: [Int64] = [number, app, now]
+            let body = Array(EventContent.body(effectiveAt: "\(now)").utf8)
+            return key.map(PostgresValue.integer) + [.text(""), EventSource.noChain.value]
+                + [scope, number, 0].map(PostgresValue.integer)
+                + [.text(LedgerEvent.Kind.ledgerRestored.rawValue), .null, .bytes(body)]
+        }
+        return [
+            advance(from: last, to: number),
             PostgresStatement("UPDATE quittance.epochs SET last = $1 WHERE last IS NULL", [.integer(last)]),
             PostgresStatement(
                 """
                 INSERT INTO quittance.epochs (app, place, id)
                 SELECT app, max(place) + 1, \(Schema.newEpoch) FROM quittance.epochs GROUP BY app
                 """),
-        ]
+        ] + RowStatement.insertNumbered.statements(restored, shares: false)
+    }
+
+    /// Raises the last number given. The transaction fails if the counter has changed since it was read.
+    private static func advance(from last: Int64, to next: Int64) -> PostgresStatement {
+        PostgresStatement(
+            """
+            UPDATE quittance.counter
+            SET last = CASE WHEN last = $1::bigint THEN $2::bigint ELSE quittance.conflict(last) END
+            WHERE id = 1
+            """, [.integer(last), .integer(next)])
     }
 
     /// Reads ``WaitingEvents``. The search begins at the transaction `first`, because the events of earlier
@@ -316,12 +360,7 @@ extension EventSequencer {
     /// - Parameter last: The last number given, as read before ``oldest``. The transaction fails if the counter has
     ///   changed since.
     static func number(_ rows: PostgresRows, after last: Int64) -> [PostgresStatement] {
-        let advance = PostgresStatement(
-            """
-            UPDATE quittance.counter
-            SET last = CASE WHEN last = $1::bigint THEN $2::bigint ELSE quittance.conflict(last) END
-            WHERE id = 1
-            """, [.integer(last), .integer(last + Int64(rows.rows.count))])
+        let advance = advance(from: last, to: last + Int64(rows.rows.count))
         let numbered = zip((last + 1)..., rows.rows).map { number, row in [.integer(number)] + row.dropLast() }
         return [advance] + RowStatement.insertNumbered.statements(numbered, shares: false)
     }

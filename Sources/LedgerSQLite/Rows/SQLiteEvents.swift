@@ -97,6 +97,7 @@ extension SQLiteLedgerSession {
     /// Begins an epoch of each app.
     func beginEpochs() throws {
         for statement in Schema.beginEpochs { try run(statement, []) }
+        lastSequences = [:]
     }
 
     /// Raises the numbers that the ledger has assigned so far to at least those of `marks`, for example in a copy of a

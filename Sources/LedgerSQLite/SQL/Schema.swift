@@ -48,10 +48,18 @@ enum Schema {
         ) STRICT, WITHOUT ROWID;
         """
 
-    /// Ends the present epoch of each app, and begins a new epoch.
+    /// Ends the present epoch of each app, and begins a new epoch with an event in each environment.
     static let beginEpochs = [
         "UPDATE epochs SET last = (SELECT \(lastEvent) FROM apps WHERE id = epochs.app) WHERE last IS NULL",
         "INSERT INTO epochs (app, place, id) SELECT app, max(place) + 1, \(newEpoch) FROM epochs GROUP BY app",
+        """
+        INSERT INTO events (app, sequence, scope, recordedAt, kind, body)
+        SELECT apps.id, \(lastEvent) + row_number() OVER (PARTITION BY apps.id ORDER BY scopes.id), scopes.id, now,
+               '\(LedgerEvent.Kind.ledgerRestored.rawValue)',
+               CAST('\(EventContent.body(effectiveAt: "' || now || '"))' AS BLOB)
+        FROM scopes JOIN apps ON apps.id = scopes.app,
+             (SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS now)
+        """,
     ]
 
     /// The id of a new epoch: 48 random bits, so that no other ledger has the same id.

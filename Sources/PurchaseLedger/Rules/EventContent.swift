@@ -148,6 +148,11 @@ extension EventContent {
         return writer.bytes
     }
 
+    /// The body of an event without further members, in SQL or JSON: the storages begin epochs in SQL.
+    package static func body(effectiveAt: String) -> String {
+        #"{"effectiveAt":\#(effectiveAt),"before":null,"after":null}"#
+    }
+
     /// The capacity reserved for a body, in bytes. Most bodies are shorter.
     private static let usualSize = 1024
 

@@ -111,6 +111,9 @@ public struct LedgerEvent: Hashable, Sendable {
         case grantEnded = "grant.ended"
         /// A notification without a purchase, such as TEST, or of an unknown type.
         case notificationReceived = "notification.received"
+        /// An epoch of the events began (``EventEpoch``), because events may have been lost: the first event of the app
+        /// in each environment. Filters of events let it through.
+        case ledgerRestored = "ledger.restored"
     }
 
     /// The event's position among the events of its app. `nil` until the storage assigns it.

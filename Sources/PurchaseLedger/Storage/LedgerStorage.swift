@@ -69,8 +69,9 @@ public protocol LedgerStorage: Sendable {
     /// The numbers assigned so far, and the apps in the ledger with the epochs of their events (``EventEpochs``).
     func marks() async throws -> HighWaterMarks
 
-    /// Begins an epoch of each app's events, see ``EventEpochs``. A ledger needs a new epoch if it may lack events
-    /// which followers have read. Cursors returned by this ledger stay valid.
+    /// Begins an epoch of each app's events, see ``EventEpochs``, with an event of the kind
+    /// ``LedgerEvent/Kind/ledgerRestored`` in each environment of which the ledger has documents or events. A ledger
+    /// needs a new epoch if it may lack events which followers have read. Cursors returned by this ledger stay valid.
     func beginEpoch() async throws
 
     /// Proves that the storage is writable, by a write that changes no record.

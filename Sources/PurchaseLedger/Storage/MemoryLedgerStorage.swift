@@ -232,6 +232,12 @@ extension State {
     mutating func beginEpochs() {
         for (app, list) in events {
             events[app]?.epochs.begin("\(app).\(list.epochs.all.count)", after: max(firstEvent, list.last))
+            // The storage has no clock.
+            let now = list.events.last?.recordedAt ?? Timestamp(milliseconds: 0)
+            let environments = Set((chains.keys.map(\.scope) + list.events.map(\.scope)).filter { $0.bundleId == app })
+            for scope in environments.sorted(by: { $0.environment.rawValue < $1.environment.rawValue }) {
+                append(LedgerEvent(.ledgerRestored, in: scope, at: now))
+            }
         }
     }
 

@@ -114,7 +114,7 @@ public struct WebhookEndpoint: Hashable, Sendable {
 
     /// Whether an event is delivered to the endpoint.
     public func wants(_ event: LedgerEvent) -> Bool {
-        if let kinds, !kinds.contains(event.kind.rawValue) { return false }
+        if let kinds, !kinds.contains(event.kind.rawValue), event.kind != .ledgerRestored { return false }
         if !wantsBackfilled, event.kind.known?.isAboutPayment == true, event.content?.details?.backfilled == true {
             return false
         }

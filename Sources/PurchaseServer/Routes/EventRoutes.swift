@@ -133,7 +133,8 @@ extension EventFilter {
 
     private func includes(_ found: FoundEvents, _ index: Int) -> Bool {
         let event = found.page.events[index]
-        if let kinds, !kinds.contains(event.kind.rawValue) { return false }
+        let isRestored = event.kind == .ledgerRestored
+        if let kinds, !kinds.contains(event.kind.rawValue), !isRestored { return false }
         // A customer belongs to all environments, so its merge and its deletion concern a follower of each.
         if case .one(let environment) = environment, event.scope.environment != environment,
             event.kind.known?.isAboutCustomer != true
@@ -141,7 +142,7 @@ extension EventFilter {
             return false
         }
         guard event.kind != .environmentsChanged else { return true }
-        return customers.map { !$0.isDisjoint(with: found.ids(index)) } ?? true
+        return customers.map { isRestored || !$0.isDisjoint(with: found.ids(index)) } ?? true
     }
 }
 

@@ -33,7 +33,7 @@ package struct WebhookExample: Sendable {
 
     /// The kinds of events for an endpoint.
     package static func kinds(for endpoint: WebhookEndpoint) -> [LedgerEvent.Kind] {
-        LedgerEvent.Kind.allCases.filter { endpoint.kinds?.contains($0.rawValue) ?? true }
+        LedgerEvent.Kind.allCases.filter { $0 == .ledgerRestored || endpoint.kinds?.contains($0.rawValue) ?? true }
     }
 
     /// The body of the message: the event in the form of the feed.
@@ -46,8 +46,7 @@ package struct WebhookExample: Sendable {
             if kind == .customersMerged { content.mergedCustomer = merged.number }
             if kind == .aliasRemoved { content.removedId = 1 }
             var event = LedgerEvent(
-                kind, in: scope, at: now,
-                customer: kind == .notificationReceived || kind == .environmentsChanged ? nil : customer,
+                kind, in: scope, at: now, customer: kind.hasNoCustomer ? nil : customer,
                 chainName: kind.isAboutPurchase ? WrittenExample.chainName(of: kind) : nil, content)
             event.cursor = EventCursor(rawValue: id)
             event.body = Array("{\(Self.mark)".utf8) + event.body.dropFirst()
@@ -75,10 +74,12 @@ extension LedgerEvent.Kind {
     /// Whether events of this kind name a purchase.
     fileprivate var isAboutPurchase: Bool {
         switch self {
-        case .grantMade, .grantMoved, .grantEnded, .notificationReceived: false
-        default: !isAboutCustomer
+        case .grantMade, .grantMoved, .grantEnded: false
+        default: !isAboutCustomer && !hasNoCustomer
         }
     }
+
+    fileprivate var hasNoCustomer: Bool { [.notificationReceived, .environmentsChanged, .ledgerRestored].contains(self) }
 }
 
 /// The content of the examples.
@@ -393,7 +394,7 @@ private struct WrittenExample {
         case .unlinked: return linked(from: active(), to: nil)
         case .purchaseDenied: return corrected(change(of: .book, from: book, to: deniedBook))
         case .purchaseAllowed: return corrected(change(of: .book, from: deniedBook, to: book))
-        case .customersMerged, .customerDeleted, .aliasAdded: return EventContent(effectiveAt: now)
+        case .customersMerged, .customerDeleted, .aliasAdded, .ledgerRestored: return EventContent(effectiveAt: now)
         case .attributesChanged, .consentChanged, .environmentsChanged: return setting(of: kind)
         case .customerUnmerged, .aliasRemoved: return corrected(EventContent(effectiveAt: now))
         case .grantMade: return grant(from: .empty, to: given(until: days(30)))

@@ -23,7 +23,8 @@ struct Restore: AsyncParsableCommand {
             not visible in the database (docs/postgresql-operations.md).
 
             In both cases, customers whose deletion is in the journal of erasures are deleted again, and the events \
-            begin an epoch: a follower whose cursor is beyond the backup gets 410 with the cursor to go on from.
+            begin an epoch: a follower whose cursor is beyond the backup gets 410 with the cursor to go on from, and \
+            every webhook gets the event ledger.restored.
 
             Exit status: 0 the ledger is restored; 1 nothing was replaced, with the reason on standard error; 2 wrong \
             usage.
@@ -63,9 +64,9 @@ struct Restore: AsyncParsableCommand {
             return try await endingOnDamage {
                 let erased = try await composition.withStorage(.working) { storage in
                     let service = composition.service(storage, verifier)
-                    let erased = try await eraseAgain(composition, service, from: nil)
+                    // The events of the erasures belong to the new epoch: lost events may have had the next numbers.
                     try await storage.beginEpoch()
-                    return erased
+                    return try await eraseAgain(composition, service, from: nil)
                 }
                 try Terminal.print("The events begin an epoch. \(Self.sentence(erased))\n\(Self.advice)")
             }
