@@ -316,11 +316,11 @@ import Testing
 
     @Test func `the JSON of events, with the states before and after each event`() async throws {
         let world = try await World()
-        for body in [
-            try world.notification("SUBSCRIBED", transaction: world.transaction()), try world.notification("TEST"),
-        ] {
+        let test = try world.notification("TEST")
+        for body in [try world.notification("SUBSCRIBED", transaction: world.transaction()), test] {
             #expect(try await world.send(.post, "/notifications/v2", body, key: nil).0 == .ok)
         }
+        let token = try #require(try JSONValue(parsing: test.utf8)["signedPayload"]?.string)
         let recorded = #""recordedAt":\#(Self.start)"#
         let effective = #""effectiveAt":\#(Self.start)"#
         let scope = #""bundleId":"com.example","environment":"Production""#
@@ -338,6 +338,8 @@ import Testing
                 "entitlementsBefore":[],"entitlementsAfter":[{"name":"pro","reason":"subscription",\
                 "environment":"Production","until":\(Self.end),"transactionId":"1"}]},\
                 {"id":"3.com.example","kind":"notification.received",\(recorded),\(scope),\(effective),"detail":"TEST",\
+                "evidence":"\(Self.name(token, .notification))",\
+                "notification":{"data":{"bundleId":"com.example","environment":"Production"}},\
                 "before":null,"after":null}],\
                 "nextCursor":"3.com.example"}
                 """)

@@ -351,14 +351,9 @@ extension LedgerDraft {
         }
     }
 
-    /// Publishes an event for a notification of an unknown type or without a transaction, so that consumers see the
-    /// notification.
+    /// Publishes an event for a notification of which no other event tells, so that consumers see the notification.
     private mutating func publish(_ document: Evidence) {
-        guard let notification = document.notification,
-            document.statements.allSatisfy(\.isAppPurchase) || NotificationTypeV2(rawValue: notification.type) == nil
-        else { return }
-        let name = [notification.type, notification.subtype].compactMap { $0 }.joined(separator: "/")
-        let content = EventContent(effectiveAt: signing(document), detail: name)
+        guard let content = EventContent(document, at: now) else { return }
         changes.events.append(LedgerEvent(.notificationReceived, in: document.scope, at: now, content))
     }
 }

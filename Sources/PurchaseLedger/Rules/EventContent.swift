@@ -44,6 +44,10 @@ public struct EventContent: Hashable, Sendable, Decodable {
     public var consentedAt: Timestamp?
     /// The settings that decided and now decide for which customers sandbox purchases count; `nil` for other events.
     public var sandboxAccessBefore, sandboxAccessAfter: String?
+    /// The name of a notification's document (``Evidence/provenance``); `nil` for other events.
+    public var evidence: String?
+    /// The decoded members of a notification; `nil` for other events, without members, and if they are too long.
+    public var notification: JSONValue?
     /// The author and the reason of a correction; `nil` if the change was no correction.
     public var correction: Correction?
     /// Whether the event is about a payment. It then has neither ``before`` nor ``after``, not even `null`.
@@ -125,6 +129,11 @@ extension EventContent {
             writer.member("productId", productId)
             writer.member("detail", detail)
             details?.write(to: &writer)
+            writer.member("evidence", evidence)
+            if let notification {
+                writer.name("notification")
+                writer.value(notification)
+            }
             writer.member("grantId", grantId)
             if !isAboutPayment {
                 writer.name("before")
@@ -159,7 +168,7 @@ extension EventContent {
     private enum CodingKeys: CodingKey {
         case effectiveAt, transactionId, productId, detail, before, after, entitlementsBefore, entitlementsAfter
         case mergedCustomer, removedId, attributes, consentedAt, sandboxAccessBefore, sandboxAccessAfter, correction
-        case grantId
+        case grantId, evidence, notification
     }
 
     /// Reads the members of ``details`` beside the others.
@@ -172,6 +181,8 @@ extension EventContent {
         let details = try EventDetails(from: decoder)
         self.details = details == EventDetails() ? nil : details
         isAboutPayment = !members.contains(.before)
+        evidence = try members.decodeIfPresent(String.self, forKey: .evidence)
+        notification = try members.decodeIfPresent(JSONValue.self, forKey: .notification)
         before = try members.decodeIfPresent(ChainState.self, forKey: .before)
         after = try members.decodeIfPresent(ChainState.self, forKey: .after)
         entitlementsBefore = try members.decodeIfPresent(GivenEntitlements.self, forKey: .entitlementsBefore)

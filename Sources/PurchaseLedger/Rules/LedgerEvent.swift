@@ -109,7 +109,8 @@ public struct LedgerEvent: Hashable, Sendable {
         case grantMoved = "grant.moved"
         /// A grant ended, by time or by hand.
         case grantEnded = "grant.ended"
-        /// A notification without a purchase, such as TEST, or of an unknown type.
+        /// A notification of which no other event tells: without a purchase, such as TEST, of an unknown type, or about
+        /// a failed extension.
         case notificationReceived = "notification.received"
         /// An epoch of the events began (``EventEpoch``), because events may have been lost: the first event of the app
         /// in each environment. Filters of events let it through.

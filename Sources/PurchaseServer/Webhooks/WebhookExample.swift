@@ -400,7 +400,12 @@ private struct WrittenExample {
         case .grantMade: return grant(from: .empty, to: given(until: days(30)))
         case .grantMoved: return grant(from: .empty, to: given(until: days(30)))
         case .grantEnded: return grant(from: given(until: now), to: .empty)
-        case .notificationReceived: return EventContent(effectiveAt: now, detail: "TEST")
+        case .notificationReceived:
+            var content = EventContent(effectiveAt: now, detail: "TEST")
+            content.evidence = "\(now.milliseconds)-\(String(repeating: "0", count: 64))"
+            let data = JSONValue.object([.init("environment", .string(environment.rawValue))])
+            content.notification = .object([.init("data", data)])
+            return content
         }
     }
 }
