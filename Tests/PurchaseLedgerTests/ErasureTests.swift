@@ -104,11 +104,13 @@ import Testing
         erased: String
     ) async throws {
         let (ledger, signed) = (Self.ledger(), try SignedHistory())
-        // One transaction under two original ids. The newest document names that of anna.
-        for (day, original, claimant) in [(1.0, "1", "anna"), (2, "9", "bob"), (3, "1", nil)]
-            as [(Double, String, String?)]
-        {
-            let token = try signed.transaction("1", original: original, signed: day) {
+        // One transaction under two original ids, beside a purchase of each. The newest document names that of anna.
+        for (day, id, original, claimant) in [
+            (1.0, "2", "1", "anna"), (1.1, "1", "1", "anna"), (1.2, "3", "9", "bob"), (2, "1", "9", "bob"),
+            (3, "1", "1", nil),
+        ] as [(Double, String, String, String?)] {
+            let from = (Double(id) ?? 1) * 30
+            let token = try signed.transaction(id, original: original, signed: day, from: from, until: from + 30) {
                 $0.storefront = day == 3 ? nil : "DEU"
             }
             _ = try await ledger.record(

@@ -9,12 +9,12 @@ import Testing
 @Suite struct FeedTests {
     @Test func `the histories have every kind of event`() async throws {
         // The histories have no grants, corrections and settings: GrantTests, CustomerCorrectionTests,
-        // PurchaseCorrectionTests, SilentChangeTests. They have neither prices, families nor app transactions:
-        // PaymentEventTests, AppPurchaseTests.
+        // PurchaseCorrectionTests, SilentChangeTests. They have neither prices, families, app transactions
+        // nor restored copies: PaymentEventTests, AppPurchaseTests, EventEpochTests.
         var missing = Set(LedgerEvent.Kind.allCases).subtracting([
             .transactionCompleted, .appRecorded, .shareEnded,
             .grantMade, .grantMoved, .grantEnded, .purchaseDenied, .purchaseAllowed, .customerUnmerged, .aliasRemoved,
-            .attributesChanged, .consentChanged, .environmentsChanged,
+            .attributesChanged, .consentChanged, .environmentsChanged, .ledgerRestored,
         ])
         for seed: UInt64 in 0..<200 where !missing.isEmpty {
             var history = RandomHistory(seed)

@@ -64,7 +64,10 @@ import Testing
     /// The kind of each event, the customer, and the former ids. Without the events that only tell what a customer has.
     private static func names(_ shop: Shop, day: Double) async throws -> [String] {
         let page = try await page(shop, day: day)
-        return page.events.filter { $0.kind != .aliasAdded && $0.kind != .consentChanged }.map { event in
+        let events = page.events.filter { event in
+            event.kind != .aliasAdded && event.kind != .consentChanged && event.kind.known?.isAboutPayment == false
+        }
+        return events.map { event in
             let former = [event.mergedCustomer.flatMap { page.formerIds[$0] }] + (page.allDeletedIds(of: event) ?? [])
             return ([event.kind.rawValue, page.customerId(of: event) ?? "-"] + former.compactMap(\.self))
                 .joined(separator: " ")

@@ -261,26 +261,6 @@ import Testing
         },
     ]
 
-    @Test(arguments: [
-        ProductType.autoRenewableSubscription, .nonRenewingSubscription, .nonConsumable, .consumable,
-    ])
-    func `access that is not given is never ahead, also if the clock is behind`(type: ProductType) {
-        let now = Facts.day(0.9)
-        func check(refusing refused: Set<String> = [], _ change: (inout TransactionStatement) -> Void) {
-            var statement = Facts.transaction(product: "pro", signed: 2, from: 1, until: 31, type: type)
-            change(&statement)
-            let chain = Facts.chain([statement])
-            let catalogue = Catalogue(products: ["pro": .init(entitlements: ["pro"])], refusedPurchases: refused)
-            var all = Array(chain.access(catalogue, at: now).values)
-            if let state = chain.subscription(catalogue, at: now) { all.append(state.access) }
-            for access in all where !access.isGiven { #expect(access.until.map { $0 <= now } == true) }
-            #expect(!all.isEmpty && (statement.isUpgraded || !all.contains(where: \.isGiven)))
-        }
-        check { $0.isUpgraded = true }
-        check { $0.revocation = .init(date: Facts.day(2), percentage: 100_000) }
-        check(refusing: ["1"]) { _ in }
-    }
-
     @Test(arguments: stories) func `after a reported story, those have access who paid`(story: Story) async throws {
         let signed = try SignedHistory()
         let ledger = Ledger(Self.catalogue)

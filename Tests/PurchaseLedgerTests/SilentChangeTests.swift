@@ -104,29 +104,39 @@ import Testing
         Row(.subscribed, .initialBuy, .events([.subscriptionStarted]), day: 0, isNew: true) { try $0.parts(0) },
         Row(.subscribed, .resubscribe, .events([.subscriptionRecovered]), day: 40) {
             try $0.month(40, "2", from: 40, until: 70)
-        } after: { [try $0.told(.expired, .voluntary, 30, $0.ended(30, .customerCancelled))] },
+        } after: {
+            [try $0.told(.expired, .voluntary, 30, $0.ended(30, .customerCancelled))]
+        },
         Row(.didRenew, nil, .events([.subscriptionRenewed]), day: 30) { try $0.month(30, "2", from: 30, until: 60) },
         Row(.didRenew, .billingRecovery, .events([.subscriptionRecovered]), day: 33) {
             try $0.month(33, "2", from: 33, until: 63)
-        } after: { [try $0.failed(30)] },
+        } after: {
+            [try $0.failed(30)]
+        },
         Row(.didFailToRenew, nil, .events([.subscriptionRetryEntered]), day: 30) { try $0.parts(30, retry: true) },
         Row(.didFailToRenew, .gracePeriod, .events([.subscriptionGraceEntered]), day: 30) {
             try $0.parts(30, retry: true, grace: 46)
         },
         Row(.gracePeriodExpired, nil, .events([.subscriptionRetryEntered]), day: 46) {
             try $0.parts(46, retry: true, grace: 46)
-        } after: { [try $0.failed(30, grace: 46)] },
+        } after: {
+            [try $0.failed(30, grace: 46)]
+        },
         Row(.expired, .voluntary, .events([.subscriptionExpired]), day: 30) {
             try $0.ended(30, .customerCancelled)
         },
         Row(.expired, .billingRetry, .events([.subscriptionExpired]), day: 90) {
             try $0.ended(90, .billingError)
-        } after: { [try $0.failed(30)] },
+        } after: {
+            [try $0.failed(30)]
+        },
         Row(
             .expired, .priceIncrease, .events([.subscriptionExpired, .subscriptionPriceIncreaseRefused]), day: 30
         ) {
             try $0.ended(30, .noConsentToPriceIncrease)
-        } after: { [try $0.told(.priceIncrease, .pending, 20, $0.price(20, .pending))] },
+        } after: {
+            [try $0.told(.priceIncrease, .pending, 20, $0.price(20, .pending))]
+        },
         Row(.expired, .productNotForSale, .events([.subscriptionExpired]), day: 30) {
             try $0.ended(30, .productNotAvailable)
         },
@@ -136,14 +146,18 @@ import Testing
         },
         Row(.didChangeRenewalStatus, .autoRenewEnabled, .events([.subscriptionRenewalEnabled])) {
             try $0.parts(10)
-        } after: { [try $0.told(.didChangeRenewalStatus, .autoRenewDisabled, 5, $0.parts(5, renews: false))] },
+        } after: {
+            [try $0.told(.didChangeRenewalStatus, .autoRenewDisabled, 5, $0.parts(5, renews: false))]
+        },
         Row(.didChangeRenewalPref, .upgrade, .events([.subscriptionProductChanged])) { try $0.upgraded(10) },
         Row(.didChangeRenewalPref, .downgrade, .events([.subscriptionNextProductChanged])) {
             try $0.next(10, "low")
         },
         Row(.didChangeRenewalPref, nil, .events([.subscriptionNextProductChanged])) {
             try $0.next(10, "month")
-        } after: { [try $0.told(.didChangeRenewalPref, .downgrade, 5, $0.next(5, "low"))] },
+        } after: {
+            [try $0.told(.didChangeRenewalPref, .downgrade, 5, $0.next(5, "low"))]
+        },
         Row(.didChangeRenewalPref, .increaseQuantity, .events([.subscriptionUpdated])) {
             try $0.month(10) { $0.quantity = 3 }
         },
@@ -158,7 +172,9 @@ import Testing
         Row(.priceIncrease, .pending, .events([.subscriptionPriceIncreaseAsked])) { try $0.price(10, .pending) },
         Row(.priceIncrease, .accepted, .events([.subscriptionPriceIncreaseAccepted])) {
             try $0.price(10, .agreed)
-        } after: { [try $0.told(.priceIncrease, .pending, 5, $0.price(5, .pending))] },
+        } after: {
+            [try $0.told(.priceIncrease, .pending, 5, $0.price(5, .pending))]
+        },
         Row(.renewalExtended, nil, .events([.subscriptionExtended])) { try $0.month(10, until: 33) },
         Row(.renewalExtension, .summary, .events([.notificationReceived])),
         Row(.renewalExtension, .failure, .events([.notificationReceived])),
@@ -173,7 +189,9 @@ import Testing
         Row(.refundDeclined, nil, .events([.refundDeclined])) { try $0.parts(10) },
         Row(.refundReversed, nil, .events([.subscriptionRecovered])) {
             try $0.month(10)
-        } after: { [try $0.told(.refund, nil, 5, $0.month(5) { $0.revocationDate = Facts.day(5) })] },
+        } after: {
+            [try $0.told(.refund, nil, 5, $0.month(5) { $0.revocationDate = Facts.day(5) })]
+        },
         Row(.revoke, nil, .events([.subscriptionRevoked])) {
             try $0.month(10) { ($0.revocationDate, $0.inAppOwnershipType) = (Facts.day(10), Open(.familyShared)) }
         },

@@ -877,9 +877,10 @@ private func attempt(_ number: Int64, answer: String = "", failure: String? = ni
         }
     }
 
-    @Test(arguments: [
-        (nil, nil, true), (["grant.made"], nil, true), ([], Environment.production, true), (nil, .sandbox, false),
-    ] as [(Set<String>?, Environment?, Bool)])
+    @Test(
+        arguments: [
+            (nil, nil, true), (["grant.made"], nil, true), ([], Environment.production, true), (nil, .sandbox, false),
+        ] as [(Set<String>?, Environment?, Bool)])
     func `every endpoint hears of a restore, once in its environment`(
         kinds: Set<String>?, environment: Environment?, isSent: Bool
     ) async throws {

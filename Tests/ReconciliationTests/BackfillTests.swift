@@ -53,7 +53,7 @@ import TestWorld
             let json = ["content-type": "application/json"]
             switch fault {
             case .endless:
-                let page = #"{"hasMore": true, "revision": "r\#(count)", "signedTransactions": []}"#
+                let page = #"{"hasMore": true, "revision": "r\#(count)", "signedTransactions": ["x"]}"#
                 return APIAnswer(status: 200, headers: json, body: Array(page.utf8))
             case .malformed: return APIAnswer(status: 200, headers: json, body: Array("{".utf8))
             case .unreachable: throw TransportError.unreachable("no route")

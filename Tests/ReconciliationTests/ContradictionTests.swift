@@ -217,11 +217,11 @@ import Testing
 
     // MARK: - Pages without an end
 
-    /// A page of a customer's history without a transaction, that another one follows.
+    /// A page of a customer's history with a transaction that is none, and that another page follows.
     private static func page(_ revision: String) -> APIAnswer {
         APIAnswer(
             status: 200, headers: ["content-type": "application/json"],
-            body: Array(#"{"hasMore":true,"revision":"\#(revision)","signedTransactions":[]}"#.utf8))
+            body: Array(#"{"hasMore":true,"revision":"\#(revision)","signedTransactions":["x"]}"#.utf8))
     }
 
     @Test(arguments: [1, 2, 7])

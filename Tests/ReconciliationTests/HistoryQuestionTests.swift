@@ -32,7 +32,7 @@ import TestWorld
 
     /// Lines of lists as spreadsheets and databases write them.
     @Test(arguments: [
-        ("410000000000001,410000000000002", "has commas"), ("410000000000001;anna", "has commas"),
+        ("410000000000001,410000000000002", "has commas"), ("410000000000001;anna", "has semicolons"),
         ("transactionId,orderId", "has commas"), (String(repeating: "410000000000001,", count: 40), "has commas"),
         ("410000000000001\t2026-01-01", "has tabs"), ("\"410000000000001\"", "has quotes"),
         ("'410000000000001'", "has quotes"), ("transaction_id", "looks like a header"),

@@ -256,7 +256,9 @@ enum EventSequencer {
     static func beginNextEpochs(after last: Int64, _ scopes: PostgresRows) throws -> [PostgresStatement] {
         var number = last
         let restored = try scopes.map { row in
-            let (app, scope, now) = (try row.next(Int64.self), try row.next(Int64.self), try row.next(Int64.self))
+            let app = try row.next(Int64.self)
+            let scope = try row.next(Int64.self)
+            let now = try row.next(Int64.self)
             number += 1
             let key: [Int64] = [number, app, now]
             let body = Array(EventContent.body(effectiveAt: "\(now)").utf8)

@@ -20,12 +20,6 @@ public struct Access: Hashable, Sendable {
         self.init(isGiven: now < end ?? .distantFuture, until: end)
     }
 
-    /// The same access. If it is not given, it ended at `now` at the latest: after a clock that is behind, a purchase
-    /// or its refund may have a later date.
-    func ended(by now: Timestamp) -> Access {
-        isGiven ? self : Access(isGiven: false, until: until.map { min($0, now) })
-    }
-
     private init(isGiven: Bool, until: Timestamp?) {
         self.isGiven = isGiven
         self.until = until

@@ -2,6 +2,8 @@
 
 import AppStoreModel
 
+// What an event says about a notification of which no other event tells.
+
 extension EventContent {
     /// The content of an event about a notification of which no other event tells: a notification without a
     /// transaction, of an unknown type, or about a failed extension.
@@ -43,13 +45,14 @@ enum NotificationMembers {
         let parts = Dictionary(
             document.parts.compactMap { part in
                 part.jws.flatMap(decoded).map { (String(decoding: part.document, as: UTF8.self), $0) }
-            }) { first, _ in first }
+            }
+        ) { first, _ in first }
         guard case .object(let members) = readable(payload, parts, depth: 0) else { return nil }
         let own = JSONValue.object(members.filter { !envelope.contains($0.name) })
         return own.members?.isEmpty == false && own.compactText.utf8.count <= maxBytes ? own : nil
     }
 
-    private static func decoded(_ token: JWS) -> JSONValue? { try? JSONValue(parsing: token.payload) }
+    private static func decoded(_ token: JWS) -> JSONValue? { JSONValue(readable: token.payload) }
 
     /// - Parameter parts: The payloads of the verified tokens inside the notification, by their texts.
     private static func readable(_ value: JSONValue, _ parts: [String: JSONValue], depth: Int) -> JSONValue? {
@@ -60,14 +63,14 @@ enum NotificationMembers {
         case .object(let members):
             return .object(
                 members.compactMap { member in
-                    var (name, value) = (member.name, member.value)
-                    guard name != "appAccountToken" else { return nil }
-                    if name.hasPrefix("signed"), let token = value.string {
+                    var member = member
+                    guard member.name != "appAccountToken" else { return nil }
+                    if member.name.hasPrefix("signed"), let token = member.value.string {
                         guard let part = parts[token] else { return nil }
-                        name = name.dropFirst(6).prefix(1).lowercased() + name.dropFirst(7)
-                        value = part
+                        member.name = member.name.dropFirst(6).prefix(1).lowercased() + member.name.dropFirst(7)
+                        member.value = part
                     }
-                    return readable(value, parts, depth: depth + 1).map { JSONValue.Member(name, $0) }
+                    return readable(member.value, parts, depth: depth + 1).map { JSONValue.Member(member.name, $0) }
                 })
         }
     }

@@ -21,8 +21,10 @@ extension PurchaseHistory {
         access.reserveCapacity(purchases.count)
         let counted = Set(purchases.indices.map { purchases[$0].transactionId })
         for (period, transactionIds, isSuperseded) in allPeriods {
-            let given = isSuperseded ? .ended(period.date) : self.access(of: period, state, at: now)
-            for id in transactionIds where counted.contains(id) { access[id] = given.ended(by: now) }
+            var given = isSuperseded ? .ended(period.date) : self.access(of: period, state, at: now)
+            // A renewal that was charged ahead, and then refunded or superseded, never gave access.
+            if !given.isGiven { given.until = given.until.map { min($0, now) } }
+            for id in transactionIds where counted.contains(id) { access[id] = given }
         }
         for index in purchases.indices where !purchases[index].isSubscription {
             access[purchases[index].transactionId] = self.access(of: purchases[index], at: now)
@@ -45,10 +47,6 @@ extension PurchaseHistory {
 
     /// The access that a purchase gives, if it is no period of a subscription.
     func access(of purchase: TransactionStatement, at now: Timestamp) -> Access {
-        unclampedAccess(of: purchase, at: now).ended(by: now)
-    }
-
-    private func unclampedAccess(of purchase: TransactionStatement, at now: Timestamp) -> Access {
         if isRefused { return .ended(purchase.date) }
         if purchase.type == .consumable {
             let isUsable = purchase.revokedQuantity.map { $0 < purchase.quantity } ?? true

@@ -115,7 +115,6 @@ extension PurchaseHistory {
         guard let governing = governing(at: now) else {
             var state = SubscriptionState(isRefused ? .revoked : .upgraded, lastPeriod)
             state.renewal = renewal?.terms.productAlone
-            state.access = state.access.ended(by: now)
             return state
         }
         let applicable = renewal.flatMap { $0.isAbout(governing) ? $0 : nil }
@@ -123,7 +122,7 @@ extension PurchaseHistory {
         let status = isRefused ? .revoked : Self.status(of: governing, applicable, grace, at: now)
         var state = SubscriptionState(status, governing)
         if status == .active { state.lastPaid = lastPaid(after: governing) }
-        state.access = (isRefused ? state.access : access(by: state, grace, at: now)).ended(by: now)
+        if !isRefused { state.access = access(by: state, grace, at: now) }
         if status == .billingGrace { state.gracePeriodExpiresDate = applicable?.gracePeriodExpiresDate }
         state.nextChange = nextChange(of: state, at: now)
         state.willRenew = applicable?.willRenew

@@ -169,11 +169,14 @@ extension Sample {
             provenance: Provenance(signedDate: ends[0], digest: DocumentDigest([4])),
             chain: key().name)
         renewal.terms.autoRenewProductId = awkward[1]
-        (renewal.terms.renewalPrice, renewal.terms.currency) = (.min, awkward[5])
-        (renewal.terms.offerType, renewal.terms.offerIdentifier) = (Open(rawValue: 99), awkward[0])
+        renewal.terms.renewalPrice = .min
+        renewal.terms.currency = awkward[5]
+        renewal.terms.offerType = Open(rawValue: 99)
+        renewal.terms.offerIdentifier = awkward[0]
         renewal.terms.offerDiscountType = Open(rawValue: "A_WORD")
         renewal.terms.offerPeriod = awkward[2]
-        (renewal.terms.renewalQuantity, renewal.terms.eligibleWinBackOfferIds) = (.max, awkward)
+        renewal.terms.renewalQuantity = .max
+        renewal.terms.eligibleWinBackOfferIds = awkward
         renewal.appAccountToken = awkward[4]
         renewal.willRenew = false
         renewal.expirationIntent = Open(rawValue: 77)

@@ -76,8 +76,8 @@ struct EventBody: Encodable, Sendable {
     /// JSON object, or repeats a member of ``EventBody``. Otherwise the client's parser might reject the whole page
     /// because of a duplicate name, and the client could read no later event.
     ///
-    /// The numbers of a merged customer and of a removed id, and the names of attributes are left out: the event has the
-    /// ids and the attributes instead.
+    /// The numbers of a merged customer and of a removed id, and the names of attributes are left out: the event has
+    /// the ids and the attributes instead.
     private static func whole(_ body: [UInt8]) -> [UInt8] {
         guard let members = JSONValue(readable: body)?.members else { return [] }
         let references: [CodingKeys] = [.mergedCustomer, .removedId, .attributes]

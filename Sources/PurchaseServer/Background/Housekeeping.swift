@@ -233,7 +233,8 @@ extension Housekeeping {
 
 extension Housekeeping {
     /// Publishes the changes that a changed configuration causes: the catalogue, or the customers whose sandbox
-    /// purchases count. One success is enough, since neither can change while the server runs. For a large ledger this task takes minutes, and no other task waits for the result.
+    /// purchases count. One success is enough, since neither can change while the server runs. For a large ledger this
+    /// task takes minutes, and no other task waits for the result.
     private func publishCatalogue() async {
         while !Task.isCancelled, await !failure.attempt(publishCatalogueChanges) {
             await clock.pause(for: Self.interval)

@@ -79,7 +79,9 @@ extension LedgerEvent.Kind {
         }
     }
 
-    fileprivate var hasNoCustomer: Bool { [.notificationReceived, .environmentsChanged, .ledgerRestored].contains(self) }
+    fileprivate var hasNoCustomer: Bool {
+        [.notificationReceived, .environmentsChanged, .ledgerRestored].contains(self)
+    }
 }
 
 /// The content of the examples.
@@ -150,7 +152,8 @@ private struct WrittenExample {
             }
         var renewal = RenewalTerms()
         renewal.autoRenewProductId = product.rawValue
-        (renewal.renewalPrice, renewal.currency) = (product.price, "EUR")
+        renewal.renewalPrice = product.price
+        renewal.currency = "EUR"
         change(&renewal)
         return ChainState(
             status: status, productId: product.rawValue, transactionId: Self.transactionId, hasAccess: hasAccess,
@@ -174,7 +177,8 @@ private struct WrittenExample {
     }
 
     private func increased(_ terms: inout RenewalTerms, _ status: PriceIncreaseStatus) {
-        (terms.renewalPrice, terms.priceIncreaseStatus) = (5990, Open(status))
+        terms.renewalPrice = 5990
+        terms.priceIncreaseStatus = Open(status)
     }
 
     private var ending: ChainState { state(.active, of: .month, until: now, willRenew: true) }
@@ -309,7 +313,9 @@ private struct WrittenExample {
         switch kind {
         case .attributesChanged: content.attributes = ["plan"]
         case .consentChanged: content.consentedAt = now
-        default: (content.sandboxAccessBefore, content.sandboxAccessAfter) = ("all", "listed")
+        default:
+            content.sandboxAccessBefore = "all"
+            content.sandboxAccessAfter = "listed"
         }
         return content
     }
@@ -342,7 +348,10 @@ private struct WrittenExample {
         case .subscriptionCommitmentRenewalEnabled:
             return change(of: .year, from: committed(renews: false), to: committed(renews: true))
         case .subscriptionNextProductChanged:
-            let year = month { ($0.autoRenewProductId, $0.renewalPrice) = (Product.year.rawValue, Product.year.price) }
+            let year = month {
+                $0.autoRenewProductId = Product.year.rawValue
+                $0.renewalPrice = Product.year.price
+            }
             return change(from: active(), to: year)
         case .subscriptionPriceIncreaseAsked:
             return change(from: active(), to: month { increased(&$0, .pending) })
