@@ -181,7 +181,7 @@ struct DatabasePageTests {
         let answer = try await first.send(.GET, "/v1/customers/anna", key: key).json["purchases"]?.array?.first
         let id = try #require(answer?["originalTransactionId"]?.string)
         #expect(rows.prefix(3) == ["book|", "active|book||", id])
-        #expect(rows.count == 3 + heard && rows.contains("purchase.linked|anna||active"), "\(rows)")
+        #expect(rows.count == 3 + heard && rows.contains("purchase.linked|anna|book|active"), "\(rows)")
 
         // A restore to an instant between two events.
         try await site.run("Archive the WAL, and make a base backup")
@@ -224,7 +224,8 @@ struct DatabasePageTests {
         #expect(second.terminate() == 0)
         try await site.run("A dump")
         let third = try await site.serve()
-        #expect(try await Self.follow(third, key).cursors == after)
+        // The new database begins with ledger.restored.
+        #expect(try await Self.follow(third, key).cursors.prefix(after.count) == after[...])
         try await site.sell(2, to: [Self.unusual], on: third, key)
         let new = try await Self.follow(third, key).cursors.dropFirst(after.count)
         #expect(try await Self.follow(third, key, after: after.last).cursors == Array(new) && new.count > 1)
