@@ -301,12 +301,33 @@ class Customers:
         claimant = self.established(step["claimant"]) if step["claimant"] else None
         names: set[str] = set()
         for document in documents:
+            places = {id: self.place(id) for id in self.ids(document)}
             self.facts.add(document)
+            for id, old in places.items():
+                self.keep_owners(id, old)
             names |= self.touched(document, is_claimed=claimant is not None)
         learn = names.union(*(self.chains(id) for document in documents for id in self.ids(document)))
         for name in sorted(learn):
             self.follow_token(name)
         return {"kept": [name for name in sorted(names) if claimant and not self.claim(name, claimant, step["at"])]}
+
+    def place(self, id: str) -> str | None:
+        """The chain in which a transaction counts: rule 0."""
+        known = self.facts.transactions.get(id)
+        return known.statement.original if known else None
+
+    def keep_owners(self, id: str, old: str | None) -> None:
+        """A purchase that only got another name keeps its owners, and whether it is denied. A correction lasts."""
+        new = self.place(id)
+        if old is None or new is None or new == old:
+            return
+        is_alone = all(other == id or self.place(other) != new for other in self.facts.transactions)
+        is_corrected = {
+            name: any("correction" in owner.reasons for owner in self.owners.get(name, [])) for name in (old, new)}
+        if is_alone or is_corrected[old] and not is_corrected[new]:
+            self.own(new, list(self.owners.get(old, [])))
+        if is_alone:
+            (self.denied.add if old in self.denied else self.denied.discard)(new)
 
     def touched(self, document: Words, *, is_claimed: bool) -> set[str]:
         """The purchases that a document is about. Documents about the app count only if a customer submits them."""
