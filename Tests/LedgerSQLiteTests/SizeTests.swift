@@ -9,7 +9,7 @@ import Testing
 /// Measures how much disk space a notification takes.
 @Suite struct SizeTests {
     @Test(.takesLong)
-    func `a notification of 20 KB takes less than 4 KB on the disk, including its facts and every index`()
+    func `a notification of 20 KB takes less than 5 KB on the disk, including its facts and every index`()
         async throws
     {
         let folder = try TemporaryFolder()
@@ -28,6 +28,6 @@ import Testing
             sizes.append(try await storage.number("PRAGMA page_count") * 4096)
         }
         // The second size includes 150 more notifications. The difference leaves out what an empty ledger takes.
-        #expect((sizes[1] - sizes[0]) / 150 < 4096)
+        #expect((sizes[1] - sizes[0]) / 150 < 5000)
     }
 }

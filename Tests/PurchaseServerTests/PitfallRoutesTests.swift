@@ -182,7 +182,7 @@ import Testing
         for (body, status) in [(bad, 400), (good, 200), (bad, 400)] {
             #expect(try await world.send(.post, "/notifications/v2", body, key: nil).0.code == status)
         }
-        #expect(try await Self.kinds(world) == ["subscription.started"])
+        #expect(try await Self.kinds(world) == ["transaction.recorded", "subscription.started"])
     }
 
     // MARK: - Origin

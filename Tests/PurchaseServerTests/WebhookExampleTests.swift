@@ -12,6 +12,12 @@ import Testing
     private static let page = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().appending(path: "docs/events.md")
 
+    /// The part of the page about members.
+    private static func members() throws -> String {
+        let text = try String(contentsOf: page, encoding: .utf8)
+        return try #require(text.components(separatedBy: "## Members and examples\n").last)
+    }
+
     private static let endpoint = WebhookEndpoint(
         id: "x", of: "com.example", url: "https://example.com/", createdAt: TestStore.start)
 
@@ -28,7 +34,7 @@ import Testing
     func `an example has the members of genuine events of its kind, and the mark of a test`(
         kind: LedgerEvent.Kind
     ) throws {
-        let text = try String(contentsOf: Self.page, encoding: .utf8)
+        let text = try Self.members()
         let row = try #require(text.split(separator: "\n").first { $0.hasPrefix("| `\(kind.rawValue)` |") })
         let cells = row.components(separatedBy: " | ")
         let required = Self.names(cells[1])
@@ -47,7 +53,7 @@ import Testing
 
     @Test(arguments: LedgerEvent.Kind.allCases)
     func `the members of an example have the order and the types of the page's example`(kind: LedgerEvent.Kind) throws {
-        let text = try String(contentsOf: Self.page, encoding: .utf8)
+        let text = try Self.members()
         let section = try #require(text.components(separatedBy: "#### `\(kind.rawValue)`\n").dropFirst().first)
         let block = try #require(section.components(separatedBy: "```json\n").dropFirst().first)
         let genuine = try JSONValue(parsing: Array(block.components(separatedBy: "\n```")[0].utf8))

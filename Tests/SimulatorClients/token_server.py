@@ -19,7 +19,7 @@ requests = []
 ANSWER = {
     "signedTransactionInfo": "x", "signedAppTransactionInfo": "x", "signedPayload": "x", "hasMore": False, "data": [],
     "status": 0, "success": True, "requestIdentifier": "u", "complete": True, "testNotificationToken": "t",
-    "groups": [], "seatClaimId": "s", "requestId": "r", "result": "PASS", "signedTransactions": [],
+    "groups": [], "seatClaimId": "s", "requestId": "r", "result": "PASS", "signedTransactions": ["x"],
     "notificationHistory": [], "members": [], "assignedSeatClaimIds": [], "imageIdentifiers": [],
     "messageIdentifiers": [], "messageIdentifier": "m", "realtimeURL": "u",
 }
