@@ -53,12 +53,16 @@ import Testing
         let storage = try await database.storage()
         let now = try await FilledLedger.fill(storage, of: store)
         let before = try await LedgerContent(of: storage)
-        // What counts in another chain is kept, because all documents that name this one may be missing.
-        let chains = before.chains.values.sorted { $0.key < $1.key }
-        let record = try #require(chains.first { !$0.chain.purchases.isEmpty })
-        let id = try #require(record.chain.purchases.first?.transactionId)
-        let fact = try #require(record.chain.transactions[id])
-        var wrong = try #require(fact.signed ?? fact.receipt)
+        // Only what the document of a purchase does not say is known to be wrong: other documents may be missing.
+        var found: (record: ChainRecord, statement: TransactionStatement)?
+        for record in before.chains.values.sorted(by: { $0.key < $1.key }) where record.chain.predecessors.isEmpty {
+            let query = LedgerQuery([.evidence(record.key)])
+            let documents = Set(try await storage.load(query).evidence[record.key]?.map(\.name) ?? [])
+            let statement = record.chain.purchases.first { documents.contains($0.provenance) }
+            if let statement { found = found ?? (record, statement) }
+        }
+        let record = try #require(found).record
+        var wrong = try #require(found).statement
         wrong.transactionId = "999"
         let invented = wrong
         try await storage.commit(LedgerQuery([.chain(record.key)])) { snapshot in
