@@ -321,13 +321,13 @@ extension Ledger.CustomerAnswer {
         _ customer: CustomerRecord, _ records: [ChainRecord], in environment: Environment, _ catalogue: Catalogue,
         at now: Timestamp
     ) {
-        let histories = records.map { ($0.chain, $0.chain.history(catalogue)) }
+        let histories = records.map { ($0.chain, $0.chain.history(catalogue, at: now)) }
         let claimants = records.map { ($0.key.name, $0.claimants.count(at: now)) }
         ids = customer.ids
         holdings = Holdings(histories, customer.grants(in: environment), catalogue, at: now)
         purchases = histories.flatMap(\.1.purchases)
         access = histories.reduce(into: [:]) { [holdings] access, chain in
-            access.merge(chain.1.access(holdings.subscriptions[chain.0.key.name], at: now)) { $0.isGiven ? $0 : $1 }
+            access.merge(chain.1.access(holdings.subscriptions[chain.0.key.name])) { $0.isGiven ? $0 : $1 }
         }
         app = TransactionStatement(earliestOf: histories.compactMap(\.1.app))
         transferred = zip(records, histories).reduce(into: []) { transferred, chain in

@@ -234,6 +234,19 @@ import Testing
         #expect(entitlements.map(\.transactionId) == (status == .active ? [id] : []))
     }
 
+    /// A receipt does not say which of its periods are renewals. The third one begins during the second, and less than
+    /// an hour after the end of the first, so it may be one.
+    @Test(arguments: [(30.00, "2"), (30.01, "2"), (30.02, "3")])
+    func `a purchase that waits for its date like a renewal supersedes nothing before`(day: Double, id: String) {
+        let chain = Facts.chain([
+            Facts.transaction("1", from: 0, until: 30), Facts.transaction("2", from: 30, until: 60),
+            Facts.transaction("3", product: "other month", from: 30.02, until: 60.02),
+        ])
+        let state = chain.subscription(Catalogue(), at: Facts.day(day))
+        #expect(state?.governing.transactionId == id && state?.status == .active)
+        #expect(state?.nextChange == (id == "2" ? Facts.day(30.02) : Facts.day(60.02)))
+    }
+
     // MARK: - Periods that overlap
 
     /// Two periods of one product, of which neither supersedes the other: the second one was refunded, or ended first.

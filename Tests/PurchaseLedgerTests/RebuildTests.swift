@@ -203,6 +203,24 @@ import Testing
         #expect(try await ledger.rebuild(by: signed.verifier, at: Facts.day(34)).differing == [])
     }
 
+    @Test func `a rebuild of all facts tells no refund that was reversed under another original id`() async throws {
+        let signed = try SignedHistory()
+        let rules = LedgerRules(catalogues: [Facts.scope.bundleId: Catalogue()])
+        let ledger = Ledger(storage: MemoryLedgerStorage(), rules: rules)
+        for (day, original, refund) in [(1.0, "9", nil), (2, "9", 2), (3, "1", nil)] as [(Double, String, Double?)] {
+            let token = try signed.transaction("1", original: original, signed: day) {
+                $0.revocationDate = refund.map(Facts.day)
+            }
+            _ = try await ledger.record([signed.evidence(transaction: token)], at: Facts.day(day))
+        }
+        let keys = [Facts.key, ChainKey("9", in: Facts.scope)]
+        for key in keys { try await Self.removeFacts(of: key, in: ledger) }
+        let events = try await ledger.events().events
+        let rebuilt = try await ledger.rebuild(by: signed.verifier, at: Facts.day(4))
+        #expect(rebuilt.differing == keys && rebuilt.faults == [])
+        #expect(try await ledger.events().events == events)
+    }
+
     /// A storage from which old documents were removed.
     private struct Forgetful: ForwardingStorage {
         var inner: any LedgerStorage

@@ -348,10 +348,14 @@ class CrowdJudge:
     # What a step answers
 
     def compare_outcome(self, ours: Words, book: Words) -> None:
-        """QUESTION: is a chain kept whose transactions all count in another (E.3, rule 0)? It may be told or not."""
+        """QUESTION: is a chain kept, or does it come back with a customer, whose transactions all count in another (E.3,
+        rule 0)? It may be told or not."""
         if "kept" in book:
             empty = {*self.book.emptied()}
             ours, book = ({**each, "kept": sorted({*each["kept"]} - empty)} for each in (ours, book))
+        uncertain = book.pop("emptied", 0)
+        if uncertain and 0 <= book["purchases"] - ours.get("purchases", 0) <= uncertain:
+            ours = {**ours, "purchases": book["purchases"]}
         for name in sorted({*ours, *book} - {"owners"}):
             if ours.get(name) != book.get(name):
                 self.differ(name, f"{ours.get(name)} ≠ {book.get(name)}", ours)

@@ -25,13 +25,18 @@ extension Ledger {
         var report = RebuildReport()
         var reader = DocumentReader(storage, verifier)
         var differing: [ChainKey] = []
+        // Chains that have the same transaction are found by their stored facts, which may be wrong or missing.
+        var sharing: [TransactionKey: Set<ChainKey>] = [:]
         var cursor: ScanCursor?
         repeat {
             let page = try await storage.chains(.all, after: cursor, limit: Self.chainPage)
             report.faults += page.damage.map { Fault(error: $0) }
             for key in page.items {
                 do {
-                    if try await derivation(of: key, from: &reader).differs { differing.append(key) }
+                    let derivation = try await derivation(of: key, from: &reader)
+                    guard derivation.differs else { continue }
+                    differing.append(key)
+                    for transaction in derivation.transactions { sharing[transaction, default: []].insert(key) }
                 } catch let error as LedgerStorageError where error.code == .damaged {
                     report.faults.append(Fault(unreadable: key, error))
                 }
@@ -42,9 +47,9 @@ extension Ledger {
         report.documents = reader.count
         report.faults = report.faults + reader.faults
         guard report.faults.isEmpty else { return report }
-        for key in differing where try await correct(key, from: &reader, at: now) { report.differing.append(key) }
-        // Chains that have the same transaction are found by their facts, which were wrong or missing until now.
-        for key in report.differing { _ = try await correct(key, from: &reader, at: now) }
+        for key in differing where try await correct(key, sharing, from: &reader, at: now) {
+            report.differing.append(key)
+        }
         report.faults = reader.faults
         try await storage.mend()
         return report
@@ -64,7 +69,10 @@ extension Ledger {
         var isWhole: Bool
     }
 
-    func derivation(of key: ChainKey, from reader: inout DocumentReader) async throws -> Derivation {
+    /// - Parameter sharing: Chains with a transaction besides those whose stored facts have it.
+    func derivation(
+        of key: ChainKey, _ sharing: [TransactionKey: Set<ChainKey>] = [:], from reader: inout DocumentReader
+    ) async throws -> Derivation {
         let (stored, own) = try await chainWithDocuments(key, reading: &reader)
         var derived = Chain(key)
         derived.residue = stored.residue
@@ -75,7 +83,8 @@ extension Ledger {
         for document in evidence { document.merge(into: &derived) }
         let all = Array(stored.transactions.values) + derived.transactions.values
         let transactions = Set(all.map(\.key)).filter(\.isUnique)
-        var documents = try await sharedDocuments(transactions, besides: key, reading: &reader)
+        let known = transactions.compactMap { sharing[$0] }.reduce(into: Set()) { $0.formUnion($1) }
+        var documents = try await sharedDocuments(transactions, known, besides: key, reading: &reader)
         for names in documents.values { found.merge(try await reader.evidence(names)) { first, _ in first } }
         documents[key] = own
         // Only now all transactions of the chain are known, and statements that name other chains count.
@@ -99,11 +108,12 @@ extension Ledger {
     ///
     /// - Returns: The names of the documents of each chain.
     private func sharedDocuments(
-        _ transactions: Set<TransactionKey>, besides key: ChainKey, reading reader: inout DocumentReader
+        _ transactions: Set<TransactionKey>, _ known: Set<ChainKey>, besides key: ChainKey,
+        reading reader: inout DocumentReader
     ) async throws -> [ChainKey: Set<Provenance>] {
         guard !transactions.isEmpty else { return [:] }
         let query = LedgerQuery(transactions.map(LedgerKey.transaction))
-        let others = try await storage.load(query).chains.keys.filter { $0 != key }
+        let others = known.union(try await storage.load(query).chains.keys).filter { $0 != key }
         guard !others.isEmpty else { return [:] }
         let evidence = try await storage.load(LedgerQuery(others.map(LedgerKey.evidence))).evidence
         try await reader.read(Set(evidence.values.joined().map(\.name)))
@@ -132,9 +142,12 @@ extension Ledger {
     /// Replaces the stored facts of a chain by the derived facts.
     ///
     /// - Returns: Whether the facts differed and were replaced.
-    private func correct(_ key: ChainKey, from reader: inout DocumentReader, at now: Timestamp) async throws -> Bool {
+    private func correct(
+        _ key: ChainKey, _ sharing: [TransactionKey: Set<ChainKey>], from reader: inout DocumentReader,
+        at now: Timestamp
+    ) async throws -> Bool {
         for _ in 0..<Self.maxAttempts {
-            let derivation = try await derivation(of: key, from: &reader)
+            let derivation = try await derivation(of: key, sharing, from: &reader)
             // If a document became unreadable meanwhile, a correction would lose its facts.
             guard derivation.differs, reader.faults.isEmpty else { return false }
             let query = LedgerQuery([.chain(key)] + derivation.documents.keys.map(LedgerKey.evidence))

@@ -55,20 +55,20 @@ extension ChainReport {
         _ chain: Chain, _ history: PurchaseHistory, _ subscription: SubscriptionState?, _ catalogue: Catalogue,
         at now: Timestamp
     ) {
-        let grants = history.grants(subscription, catalogue, at: now)
+        let grants = history.grants(subscription)
         let purchases = history.purchases
         self.init(
-            subscription.map(ChainState.init) ?? ChainState(history, of: chain, at: now),
+            subscription.map(ChainState.init) ?? ChainState(history, of: chain),
             isSubscription: subscription != nil)
         for index in purchases.indices where purchases[index].revocation != nil {
             revoked.insert(purchases[index].transactionId)
         }
         expiresDate = subscription?.lastPaid.expiresDate
         expirationIntent = subscription?.expirationIntent
-        nextChange = history.nextChange(chain.renewal, catalogue, after: now)
+        nextChange = history.nextChange(chain.renewal, after: now)
         isEntitling = !grants.isEmpty
         entitlements = GivenEntitlements(grants, catalogue, in: chain.key.scope.environment)
-        if chain.hasChanged(history, catalogue, by: now) { asOf = now }
+        if chain.hasChanged(history) { asOf = now }
     }
 
     /// The tolerated difference between the clocks of two servers, or of a server and the App Store. If a clock is
@@ -90,9 +90,9 @@ struct ChainEvaluation {
     private let subscription: SubscriptionState?
 
     init(_ chain: Chain, _ catalogue: Catalogue, at now: Timestamp) {
-        history = chain.history(catalogue)
+        history = chain.history(catalogue, at: now)
         self.chain = chain
-        subscription = history.subscription(chain.renewal, at: now)
+        subscription = history.subscription(chain.renewal)
         report = ChainReport(chain, history, subscription, catalogue, at: now)
         details = EventDetails(history.app ?? chain.statement(report.transactionId), subscription)
         report.details = details.digest
@@ -122,13 +122,13 @@ extension Chain {
     }
 
     /// Whether time alone may have changed an answer about the chain between the signing of its newest document and
-    /// `now`.
-    fileprivate func hasChanged(_ history: PurchaseHistory, _ catalogue: Catalogue, by now: Timestamp) -> Bool {
+    /// the instant of the history.
+    fileprivate func hasChanged(_ history: PurchaseHistory) -> Bool {
         let signed = newestSigningDate ?? .distantPast
         // Most documents arrive moments after they are signed. Too little time has then passed for a change.
-        guard signed.advanced(by: ChainReport.clockTolerance) < now else { return false }
-        let next = history.nextChange(renewal, catalogue, after: signed)
-        return next.map { $0 <= now } ?? false
+        guard signed.advanced(by: ChainReport.clockTolerance) < history.now else { return false }
+        let next = history.nextChange(renewal, after: signed)
+        return next.map { $0 <= history.now } ?? false
     }
 }
 

@@ -57,11 +57,11 @@ extension ChainState {
 
     /// The state of purchases other than subscriptions. Of several, the access that lasts longest counts. If all
     /// purchases count in other chains (``Chain/counts(_:)``), access ended here at the signing of the newest document.
-    init(_ history: PurchaseHistory, of chain: Chain, at now: Timestamp) {
+    init(_ history: PurchaseHistory, of chain: Chain) {
         let purchases = history.purchases + [history.app].compactMap(\.self)
         let moved = purchases.isEmpty ? chain.transactions.values.compactMap(\.current) : []
         let access =
-            purchases.map { history.access(of: $0, at: now) }
+            purchases.map { history.access(of: $0) }
             + moved.map { Access(lost: $0, at: $0.provenance.signedDate) }
         let longest = access.max { left, right in
             let ends = (left.until ?? .distantFuture, right.until ?? .distantFuture)

@@ -81,8 +81,8 @@ public struct GivenEntitlements: Hashable, Sendable, Decodable {
 extension Chain {
     /// The entitlements that the purchase gives its owners at `now`.
     func given(_ catalogue: Catalogue, at now: Timestamp) -> GivenEntitlements {
-        let history = history(catalogue)
-        let grants = history.grants(history.subscription(renewal, at: now), catalogue, at: now)
+        let history = history(catalogue, at: now)
+        let grants = history.grants(history.subscription(renewal))
         return GivenEntitlements(grants, catalogue, in: key.scope.environment)
     }
 }

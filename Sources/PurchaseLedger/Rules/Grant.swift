@@ -39,28 +39,28 @@ extension Chain {
     /// Whether the purchase is in force at `now`. A product outside the catalogue counts too: a copied document must
     /// not move a purchase because the configuration lacks its product.
     func isEntitling(_ catalogue: Catalogue, at now: Timestamp) -> Bool {
-        let history = history(catalogue)
-        return !history.grants(history.subscription(renewal, at: now), catalogue, at: now).isEmpty
+        let history = history(catalogue, at: now)
+        return !history.grants(history.subscription(renewal)).isEmpty
     }
 }
 
 extension PurchaseHistory {
-    /// All grants of the chain at `now`; empty if the operator refuses the chain. A purchase of the app is a grant even
+    /// All grants of the chain; empty if the operator refuses the chain. A purchase of the app is a grant even
     /// if the catalogue gives nothing for it, because it is in force.
     ///
     /// - Parameter state: The subscription's state at `now`; `nil` if the chain is not a subscription.
-    func grants(_ state: SubscriptionState?, _ catalogue: Catalogue, at now: Timestamp) -> [Grant] {
+    func grants(_ state: SubscriptionState?) -> [Grant] {
         guard !isRefused else { return [] }
-        var grants = state.map { periodGrants($0, catalogue, at: now) } ?? []
+        var grants = state.map { periodGrants($0) } ?? []
         for index in purchases.indices where purchases[index].type == .nonRenewingSubscription {
-            let access = access(of: purchases[index], at: now)
+            let access = access(of: purchases[index])
             guard access.isGiven else { continue }
             grants.append(Grant(statement: purchases[index], reason: .purchase, until: access.until))
         }
         if let nonConsumable, nonConsumable.revocation == nil {
             grants.append(Grant(statement: nonConsumable, reason: .purchase))
         }
-        if let app, access(of: app, at: now).isGiven {
+        if let app, access(of: app).isGiven {
             grants.append(Grant(statement: app, reason: .appPurchase, until: app.expiresDate))
         }
         // Receipts do not name the group. All subscription periods of a chain are in the same group, so the group is
@@ -72,14 +72,14 @@ extension PurchaseHistory {
         return grants
     }
 
-    /// The grants of the running periods at `now`, and of the grace period or ``Catalogue/staleLeeway`` after the
+    /// The grants of the running periods, and of the grace period or ``Catalogue/staleLeeway`` after the
     /// governing period (``SubscriptionState/governing``). A renewal that has not begun only extends these grants; but
     /// if it is the governing period, it has a grant of its own.
-    private func periodGrants(_ state: SubscriptionState, _ catalogue: Catalogue, at now: Timestamp) -> [Grant] {
+    private func periodGrants(_ state: SubscriptionState) -> [Grant] {
         var grants: [Grant] = []
         var prepaid: [TransactionStatement] = []
         for index in periods.indices where now < periods[index].end && periods[index].revocation == nil {
-            let isAhead = !hasBegun(periods[index], at: now)
+            let isAhead = !hasBegun(periods[index])
             if isAhead { prepaid.append(periods[index]) }
             guard !isAhead || periods[index] == state.governing else { continue }
             grants.append(
@@ -91,7 +91,7 @@ extension PurchaseHistory {
     }
 
     /// The earliest instant after `now` at which an answer about the chain may change if no further fact arrives.
-    func nextChange(_ renewal: RenewalFact?, _ catalogue: Catalogue, after now: Timestamp) -> Timestamp? {
+    func nextChange(_ renewal: RenewalFact?, after now: Timestamp) -> Timestamp? {
         var next = nextStart(after: now)
         func consider(_ instant: Timestamp?) {
             if let instant, now < instant { next = earliest(next, instant) }

@@ -30,7 +30,7 @@ extension Holdings {
         at now: Timestamp
     ) {
         let chains = chains.sorted { $0.key.name < $1.key.name }
-        self.init(chains.map { ($0, $0.history(catalogue)) }, grants, catalogue, at: now)
+        self.init(chains.map { ($0, $0.history(catalogue, at: now)) }, grants, catalogue, at: now)
     }
 
     /// - Parameters:
@@ -42,15 +42,15 @@ extension Holdings {
     ) {
         var grants = CountingGrants([], catalogue)
         for (chain, history) in chains {
-            let state = history.subscription(chain.renewal, at: now)
+            let state = history.subscription(chain.renewal)
             if history.isRefused { refused.insert(chain.key.name) }
             consumables += history.consumables
-            for grant in history.grants(state, catalogue, at: now) { grants.add(grant) }
+            for grant in history.grants(state) { grants.add(grant) }
             subscriptions[chain.key.name] = state
             let unknown = history.purchases.elements { catalogue.products[$0.productId] == nil }
             unknownProducts.formUnion(unknown.map(\.productId))
             recentUnknownProducts.formUnion(unknown.filter { Notice.isRecent($0, at: now) }.map(\.productId))
-            let change = history.nextChange(chain.renewal, catalogue, after: now)
+            let change = history.nextChange(chain.renewal, after: now)
             nextChange = earliest(nextChange, change)
         }
         let active = given.filter { $0.isActive(at: now) }

@@ -7,8 +7,8 @@ public import AppStoreModel
 extension Chain {
     /// The access that each purchase gives at `now`, by transaction id.
     public func access(_ catalogue: Catalogue, at now: Timestamp) -> [String: Access] {
-        let history = history(catalogue)
-        return history.access(history.subscription(renewal, at: now), at: now)
+        let history = history(catalogue, at: now)
+        return history.access(history.subscription(renewal))
     }
 }
 
@@ -16,37 +16,37 @@ extension PurchaseHistory {
     /// The access that each purchase gives, by transaction id. A customer may have it by another purchase too.
     ///
     /// - Parameter state: The subscription's state at `now`; `nil` if the chain is not a subscription.
-    func access(_ state: SubscriptionState?, at now: Timestamp) -> [String: Access] {
+    func access(_ state: SubscriptionState?) -> [String: Access] {
         var access: [String: Access] = [:]
         access.reserveCapacity(purchases.count)
         let counted = Set(purchases.indices.map { purchases[$0].transactionId })
         for (period, transactionIds, isSuperseded) in allPeriods {
-            var given = isSuperseded ? .ended(period.date) : self.access(of: period, state, at: now)
+            var given = isSuperseded ? .ended(period.date) : self.access(of: period, state)
             // A renewal that was charged ahead, and then refunded or superseded, never gave access.
             if !given.isGiven { given.until = given.until.map { min($0, now) } }
             for id in transactionIds where counted.contains(id) { access[id] = given }
         }
         for index in purchases.indices where !purchases[index].isSubscription {
-            access[purchases[index].transactionId] = self.access(of: purchases[index], at: now)
+            access[purchases[index].transactionId] = self.access(of: purchases[index])
         }
-        if let app { access[app.transactionId] = self.access(of: app, at: now) }
+        if let app { access[app.transactionId] = self.access(of: app) }
         return access
     }
 
     /// The access that a period gives, if it was not superseded.
-    private func access(of period: TransactionStatement, _ state: SubscriptionState?, at now: Timestamp) -> Access {
+    private func access(of period: TransactionStatement, _ state: SubscriptionState?) -> Access {
         if isRefused { return .ended(period.date) }
         if period.revocation != nil { return Access(lost: period) }
         if let state, state.governing.transactionId == period.transactionId, state.status != .active {
             return state.access
         }
         // A renewal that was charged ahead gives access from its date on. Until then that is no end.
-        guard hasBegun(period, at: now) || state?.governing == period else { return .ended(period.date) }
+        guard hasBegun(period) || state?.governing == period else { return .ended(period.date) }
         return Access(until: period.expiresDate, at: now)
     }
 
     /// The access that a purchase gives, if it is no period of a subscription.
-    func access(of purchase: TransactionStatement, at now: Timestamp) -> Access {
+    func access(of purchase: TransactionStatement) -> Access {
         if isRefused { return .ended(purchase.date) }
         if purchase.type == .consumable {
             let isUsable = purchase.revokedQuantity.map { $0 < purchase.quantity } ?? true

@@ -2,8 +2,8 @@
 
 import AppStoreModel
 
-/// The purchases of a chain (``Chain``), evaluated together. The effect of a transaction depends on the chain's other
-/// transactions.
+/// The purchases of a chain (``Chain``), evaluated together at an instant. The effect of a transaction depends on the
+/// chain's other transactions.
 ///
 /// An upgrade ends a period at once, and the App Store does not sign the upgraded period again in its notifications. A
 /// purchase may have two transaction ids. Therefore transactions are first merged into periods, periods are ordered by
@@ -30,9 +30,12 @@ struct PurchaseHistory {
     /// All periods, including superseded periods and residue.
     private let timeline: Timeline
     let catalogue: Catalogue
+    /// The instant of the evaluation.
+    let now: Timestamp
 
-    fileprivate init(_ chain: Chain, _ catalogue: Catalogue, isRefused: Bool) {
+    fileprivate init(_ chain: Chain, _ catalogue: Catalogue, isRefused: Bool, at now: Timestamp) {
         self.catalogue = catalogue
+        self.now = now
         self.isRefused = isRefused
         var statements = chain.statements
         let erased = statements.erased
@@ -44,7 +47,8 @@ struct PurchaseHistory {
         }
         statements.all.sort { $0.isBought(before: $1) }
         var purchases = statements.all
-        timeline = Timeline(purchases, cancelledByReceipt: statements.cancelledByReceiptAlone)
+        timeline = Timeline(
+            purchases, cancelledByReceipt: statements.cancelledByReceiptAlone, catalogue, at: now)
         for index in purchases.indices where timeline.upgraded.contains(purchases[index].transactionId) {
             purchases[index].markUpgraded()
         }
@@ -61,17 +65,16 @@ struct PurchaseHistory {
 }
 
 extension Chain {
-    /// The purchases of the chain, evaluated together.
-    func history(_ catalogue: Catalogue) -> PurchaseHistory {
-        PurchaseHistory(self, catalogue, isRefused: catalogue.refuses(self))
+    /// The purchases of the chain, evaluated together at `now`.
+    func history(_ catalogue: Catalogue, at now: Timestamp) -> PurchaseHistory {
+        PurchaseHistory(self, catalogue, isRefused: catalogue.refuses(self), at: now)
     }
-
-    /// The history as signed by the App Store, without the operator's refusals.
-    private var signedHistory: PurchaseHistory { PurchaseHistory(self, Catalogue(), isRefused: false) }
 
     /// The statements about the transactions, the earliest purchase first. A transaction with nothing left but residue
     /// is left out. An upgraded period that a receipt reports as cancelled is marked as upgraded instead.
-    public var purchases: [TransactionStatement] { signedHistory.purchases }
+    public var purchases: [TransactionStatement] {
+        PurchaseHistory(self, Catalogue(), isRefused: false, at: .distantFuture).purchases
+    }
 
     /// The residue to keep if the chain's customer is erased: all statements. If a customer later presents a document
     /// of the chain again, the residue keeps this from undoing a refund, crediting a consumable twice, or telling a
@@ -85,11 +88,11 @@ extension Chain {
 }
 
 extension PurchaseHistory {
-    /// Whether a purchase has begun at `now`. The App Store charges renewals up to a day ahead; only they wait for
+    /// Whether a purchase has begun. The App Store charges renewals up to a day ahead; only they wait for
     /// their date. Any other purchase was paid for when it was signed: if its date is ahead of the clock, then the
     /// clock is behind, or the App Store's is ahead.
-    func hasBegun(_ purchase: TransactionStatement, at now: Timestamp) -> Bool {
-        purchase.start <= now || !timeline.isRenewal(purchase, catalogue)
+    func hasBegun(_ purchase: TransactionStatement) -> Bool {
+        purchase.start <= now || !timeline.waits(purchase, catalogue)
     }
 
     /// All periods, superseded or not, each with its transaction ids.
@@ -141,7 +144,7 @@ extension PurchaseHistory {
     func nextStart(after now: Timestamp) -> Timestamp? {
         let entries = timeline.entries
         let next = entries.indices.first { index in
-            now < entries[index].period.start && timeline.isRenewal(entries[index].period, catalogue)
+            now < entries[index].period.start && timeline.waits(entries[index].period, catalogue)
         }
         return next.map { entries[$0].period.start }
     }
@@ -201,20 +204,23 @@ private struct Timeline {
     /// - Parameters:
     ///   - purchases: All purchases, the earliest first. Only periods of subscriptions are used.
     ///   - cancelled: The ids of transactions that only receipts report as cancelled.
-    init(_ purchases: [TransactionStatement], cancelledByReceipt cancelled: Set<String>) {
+    init(
+        _ purchases: [TransactionStatement], cancelledByReceipt cancelled: Set<String>, _ catalogue: Catalogue,
+        at now: Timestamp
+    ) {
         findPeriods(in: purchases)
         findRenewals()
         if !cancelled.isEmpty { markUpgrades(of: cancelled) }
-        findSuperseded()
+        findSuperseded(catalogue, at: now)
     }
 
     /// How late a renewal may begin after its period has ended, if documents do not mark renewals. Genuine renewals
     /// begin up to ten minutes late.
     private static let renewalDelay = Duration.seconds(3600)
 
-    /// Whether a period whose date is ahead was charged as a renewal. Without a mark it counts as one if a period has
-    /// just ended, unless the product has a higher level: an upgrade is a purchase.
-    func isRenewal(_ period: TransactionStatement, _ catalogue: Catalogue) -> Bool {
+    /// Whether a period whose date is ahead waits for it like a renewal. Without a mark it does if a period has just
+    /// ended, unless the product has a higher level: an upgrade is a purchase.
+    func waits(_ period: TransactionStatement, _ catalogue: Catalogue) -> Bool {
         if let reason = period.transactionReason { return reason == .renewal }
         let rank = catalogue.rank(period.productId)
         return entries.contains { entry in
@@ -260,12 +266,14 @@ private struct Timeline {
     }
 
     /// Finds the superseded periods. A purchase of a different product supersedes the running period, and also the
-    /// renewals of that period that were charged ahead.
-    private mutating func findSuperseded() {
+    /// renewals of that period that were charged ahead. A purchase that waits for its date supersedes nothing before.
+    private mutating func findSuperseded(_ catalogue: Catalogue, at now: Timestamp) {
         for index in entries.indices {
             entries[index].isSuperseded =
                 entries[index].period.isUpgraded
-                || hasPurchase(insteadOf: index, after: index, before: entries[index].period.end)
+                || hasPurchase(insteadOf: index, after: index, before: entries[index].period.end) {
+                    $0.start <= now || !waits($0, catalogue)
+                }
         }
         if entries.indices.contains(where: { entries[$0].isSuperseded }) { supersedeRenewals() }
     }
@@ -289,7 +297,8 @@ private struct Timeline {
             // A purchase in the second of the cancellation counts: receipts have whole seconds.
             guard let date = entries[index].period.revocation?.date.advanced(by: .seconds(1)) else { continue }
             let end = min(date, entries[index].period.end)
-            guard hasPurchase(insteadOf: index, after: renewed(by: index) ?? index, before: end) else { continue }
+            guard hasPurchase(insteadOf: index, after: renewed(by: index) ?? index, before: end, where: { _ in true })
+            else { continue }
             entries[index].period.markUpgraded()
             upgraded.formUnion(entries[index].transactionIds)
         }
@@ -304,13 +313,15 @@ private struct Timeline {
 
     /// Whether the customer bought a different product than that of the period `index`, after the period `first` began
     /// and before `end`. Renewals do not count.
-    private func hasPurchase(insteadOf index: Int, after first: Int, before end: Timestamp) -> Bool {
+    private func hasPurchase(
+        insteadOf index: Int, after first: Int, before end: Timestamp, where counts: (TransactionStatement) -> Bool
+    ) -> Bool {
         let start = entries[first].period.start
         for other in entries.indices[(first + 1)...] {
             let next = entries[other].period.start
             guard next < end else { return false }
             if !entries[other].isRenewal, next > start,
-                entries[other].period.productId != entries[index].period.productId
+                entries[other].period.productId != entries[index].period.productId, counts(entries[other].period)
             {
                 return true
             }

@@ -101,18 +101,18 @@ extension Chain {
     /// was superseded, the status is `upgraded`. If the operator refuses the chain (``Catalogue/refuses(_:)``), the
     /// status is `revoked` in any case.
     public func subscription(_ catalogue: Catalogue, at now: Timestamp) -> SubscriptionState? {
-        history(catalogue).subscription(renewal, at: now)
+        history(catalogue, at: now).subscription(renewal)
     }
 }
 
 extension PurchaseHistory {
-    /// The state of the subscription at `now`; `nil` if there is none.
+    /// The state of the subscription; `nil` if there is none.
     ///
     /// - Parameter renewal: The newest renewal info of the chain. Its next product always counts. Its other facts count
     ///   only if the renewal info is about the governing period.
-    func subscription(_ renewal: RenewalFact?, at now: Timestamp) -> SubscriptionState? {
+    func subscription(_ renewal: RenewalFact?) -> SubscriptionState? {
         guard let lastPeriod else { return nil }
-        guard let governing = governing(at: now) else {
+        guard let governing else {
             var state = SubscriptionState(isRefused ? .revoked : .upgraded, lastPeriod)
             state.renewal = renewal?.terms.productAlone
             return state
@@ -122,9 +122,9 @@ extension PurchaseHistory {
         let status = isRefused ? .revoked : Self.status(of: governing, applicable, grace, at: now)
         var state = SubscriptionState(status, governing)
         if status == .active { state.lastPaid = lastPaid(after: governing) }
-        if !isRefused { state.access = access(by: state, grace, at: now) }
+        if !isRefused { state.access = access(by: state, grace) }
         if status == .billingGrace { state.gracePeriodExpiresDate = applicable?.gracePeriodExpiresDate }
-        state.nextChange = nextChange(of: state, at: now)
+        state.nextChange = nextChange(of: state)
         state.willRenew = applicable?.willRenew
         state.renewal = applicable.flatMap(\.terms.orNone) ?? renewal?.terms.productAlone
         state.expirationIntent = applicable?.expirationIntent
@@ -135,7 +135,7 @@ extension PurchaseHistory {
     }
 
     /// - Parameter grace: The end of the grace period; `nil` without one.
-    private func access(by state: SubscriptionState, _ grace: Timestamp?, at now: Timestamp) -> Access {
+    private func access(by state: SubscriptionState, _ grace: Timestamp?) -> Access {
         let end = state.governing.end
         return switch state.status {
         case .active: .given(until: state.lastPaid.expiresDate)
@@ -162,11 +162,11 @@ extension PurchaseHistory {
     /// governs. A later bought period that was revoked or is over does not change this, because the running period was
     /// paid for and grants access.
     ///
-    /// If no period runs, the last bought period that has begun governs (``hasBegun(_:at:)``). If no period has begun,
+    /// If no period runs, the last bought period that has begun governs (``hasBegun(_:)``). If no period has begun,
     /// the first period governs. It is a renewal that was charged ahead, which proves that a period before it is
     /// running.
-    private func governing(at now: Timestamp) -> TransactionStatement? {
-        let begun = periods.indices.filter { hasBegun(periods[$0], at: now) }
+    private var governing: TransactionStatement? {
+        let begun = periods.indices.filter { hasBegun(periods[$0]) }
         let last = begun.last { periods[$0].revocation == nil && now < periods[$0].end } ?? begun.last
         return last.map { periods[$0] } ?? periods.first
     }
@@ -196,7 +196,7 @@ extension PurchaseHistory {
 
     /// The end of the governing period or of the access after it, or the begin of a renewal that was charged ahead if
     /// it is earlier. `nil` if all of these are over.
-    private func nextChange(of state: SubscriptionState, at now: Timestamp) -> Timestamp? {
+    private func nextChange(of state: SubscriptionState) -> Timestamp? {
         let end = state.status == .active ? state.governing.expiresDate : state.accessUntil
         return [end, nextStart(after: now)].compactMap { $0 }.filter { $0 > now }.min()
     }
