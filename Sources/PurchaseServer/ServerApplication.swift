@@ -200,6 +200,17 @@ public struct ServerApplication: Sendable {
             return VerifyReceiptRoutes(path: path, responder: responder, bodies: bodies, now: now).routes
         }
         guard let ledger else { return verifyReceipt + healthRoutes }
+        let authentication = authentication(ledger)
+        return [
+            verifyReceipt,
+            NotificationRoutes(service: ledger, bodies: bodies, now: now).routes,
+            RetentionRoutes(service: ledger, bodies: bodies, now: now, clock: clock, logger: logger).routes,
+            Operation.all.map { authentication.route($0.operation) },
+            healthRoutes,
+        ].flatMap(\.self)
+    }
+
+    private func authentication(_ ledger: LedgerService) -> Authentication {
         let leftOut = ledger.apps.filter { $0.value.sandboxAccess == .none }.mapValues { app in
             ThrottledWarning(
                 every: .seconds(86_400), "With sandboxAccess none App Review reads isActive false for what it bought",
@@ -212,29 +223,29 @@ public struct ServerApplication: Sendable {
                 "In the sandbox the original version of each app is 1.0, which beforeVersion of appPurchase compares",
                 ["bundleId": .string(app.identity.bundleId)], clock: clock, logger)
         }
-        let authentication = Authentication(
+        return Authentication(
             service: ledger, bodies: bodies, now: now, wall: wall ?? now, leftOut: leftOut,
-            sandboxVersions: sandboxVersions)
-        return [
-            verifyReceipt,
-            NotificationRoutes(service: ledger, bodies: bodies, now: now).routes,
-            RetentionRoutes(service: ledger, bodies: bodies, now: now, clock: clock, logger: logger).routes,
-            CustomerRoutes(authentication: authentication).routes,
-            CustomerListRoutes(authentication: authentication).routes,
-            GrantRoutes(authentication: authentication).routes,
-            AttributeRoutes(authentication: authentication).routes,
-            PurchaseRoutes(authentication: authentication).routes,
-            EventRoutes(
-                authentication: authentication, followers: ledger.followers, bounds: bounds, clock: clock
-            ).routes,
-            ConsumptionRoutes(authentication: authentication, apps: ledger.apps).routes,
-            CorrectionRoutes(authentication: authentication).routes,
-            WebhookRoutes(authentication: authentication, ids: webhookIDs, clock: clock, logger: logger).routes,
-            BackfillRoutes(authentication: authentication).routes,
-            AppStoreRoutes(authentication: authentication).routes,
-            SignatureRoutes(authentication: authentication, signing: ledger.signing, apps: ledger.apps).routes,
-            healthRoutes,
-        ].flatMap(\.self)
+            sandboxVersions: sandboxVersions, webhookIDs: webhookIDs, bounds: bounds, clock: clock, logger: logger)
+    }
+
+    /// Performs an operation for the operator, without HTTP.
+    ///
+    /// - Parameter prepare: Called before anything is done, with the question for a person if the operation has one.
+    /// - Throws: Errors of the ledger, of the App Store and of `prepare`.
+    /// - Returns: The answer as HTTP has it, also to a refusal.
+    package func perform(
+        _ operation: Operation, _ values: FieldValues, of bundleId: String,
+        prepare: (_ question: String?) async throws -> Void
+    ) async throws -> Reply? {
+        guard let ledger else { return nil }
+        let request = authentication(ledger).request(of: bundleId, values)
+        do {
+            try await prepare(operation.question(request))
+            return try await operation.reply(to: request)
+        } catch {
+            guard let refusal = error as? Refusal ?? ErrorResponder.fault(error) else { throw error }
+            return Reply(json: ErrorBody(refusal).json, status: refusal.status)
+        }
     }
 
     private var healthRoutes: [APIRoute] {

@@ -169,16 +169,6 @@ import Testing
         }
     }
 
-    @Test(arguments: ["any", "moon"])
-    func `a route about one environment refuses any other word`(_ word: String) async throws {
-        let world = try await Self.world(.all)
-        for path in ["/v1/customers/anna", "/v1/transactions/1/consumption"] {
-            let (status, answer) = try await world.send(
-                path.hasSuffix("anna") ? .delete : .get, "\(path)?environment=\(word)")
-            #expect(status == .badRequest && answer["error"]?["code"]?.string == "invalidRequest", "\(path)")
-        }
-    }
-
     /// App Review buys in the sandbox with the app of the App Store. A tester of TestFlight does too, and later buys
     /// the app's subscription in production. The questions are those of an app that knows no environments.
     @Test(arguments: SandboxAccess.allCases)

@@ -26,10 +26,15 @@ struct RouteTable {
     private func row(_ route: APIRoute) -> String {
         let statuses = route.statuses.map { "\($0.code)" }.joined(separator: ", ") + " `\(route.answer)`"
         let cells = [
-            "`\(route.method) \(route.path)`", route.role?.rawValue ?? "–", route.summary, takes(route), statuses,
+            "`\(route.method) \(route.path)`", key(route), route.summary, takes(route), statuses,
             ownErrors(route.ownErrors),
         ]
         return "| \(cells.joined(separator: " | ")) |"
+    }
+
+    /// A server key has all rights of a client key.
+    private func key(_ route: APIRoute) -> String {
+        route.roles.isEmpty ? "–" : route.roles.contains(.client) ? "client" : "server"
     }
 
     private func ownErrors(_ codes: Set<ErrorCode>) -> String {
@@ -45,13 +50,11 @@ struct RouteTable {
     }
 
     private func takes(_ route: APIRoute) -> String {
-        let path = route.parameters.filter(route.isInPath).map { "`{\($0.name)}`: \($0.meaning)" }
-        let query = route.parameters.filter { !route.isInPath($0) }.map {
-            "`?\($0.name)`" + ($0 == .environments ? " or `any`" : "")
-        }
-        let body = route.body.map { body in
-            let members = body.members.map { "`\($0)`" }.joined(separator: ", ")
-            return "a body of at most \(size(body.limit))" + (members.isEmpty ? "" : ": \(members)")
+        let path = route.fields(in: .path).map { "`{\($0.name)}`: \($0.meaning)" }
+        let query = route.fields(in: .query).map { "`?\($0.name)`" + ($0 == .environments ? " or `any`" : "") }
+        let body = route.bodyLimit.map { limit in
+            let members = route.fields(in: .body).map { "`\($0.name)`" }.joined(separator: ", ")
+            return "a body of at most \(size(limit))" + (members.isEmpty ? "" : ": \(members)")
         }
         let parts = path + (query.isEmpty ? [] : [query.joined(separator: ", ")]) + (body.map { [$0] } ?? [])
         return parts.isEmpty ? "–" : parts.joined(separator: "; ")
@@ -62,9 +65,10 @@ struct RouteTable {
     }
 
     private var parameters: [String] {
-        var seen: Set<APIParameter> = []
-        let all = routes.flatMap { route in route.parameters.filter { !route.isInPath($0) } }
-        return all.filter { seen.insert($0).inserted }.map { "| `\($0.name)` | \($0.meaning) |" }
+        var seen: Set<Field> = []
+        return routes.flatMap { $0.fields(in: .query) }.filter { seen.insert($0).inserted }.map {
+            "| `\($0.name)` | \($0.meaning) |"
+        }
     }
 
     /// In the order of ``ErrorCode``.
@@ -74,8 +78,7 @@ struct RouteTable {
 }
 
 extension APIRoute {
-    /// Whether a parameter is one of the path; otherwise it is one of the query.
-    func isInPath(_ parameter: APIParameter) -> Bool { path.contains("{\(parameter.name)}") }
+    func fields(in place: Field.Place) -> [Field] { fields.filter { $0.place == place } }
 
     /// The path with a value for each of its parameters.
     var example: String { path.replacing(/\{[^}]*\}/, with: "1") }

@@ -47,8 +47,11 @@ import Testing
 
     @Test func `each parameter of a path is declared, and no two parameters of a route have one name`() async throws {
         for route in try await World().server.routes {
-            let names = route.parameters.map(\.name)
-            #expect(Set(names).count == names.count, "\(route.path)")
+            for place in [Field.Place.path, .query, .body] {
+                let names = route.fields(in: place).map(\.name)
+                #expect(Set(names).count == names.count, "\(route.path)")
+            }
+            let names = route.fields(in: .path).map(\.name)
             for name in route.path.matches(of: /\{([^}]*)\}/) {
                 #expect(names.contains(String(name.output.1)), "\(route.path)")
             }
@@ -79,33 +82,18 @@ import Testing
         let world = try await World()
         for route in world.server.routes {
             let (status, _) = try await world.send(route.method, route.example, key: nil)
-            #expect((status == .unauthorized) == (route.role != nil), "\(route.path)")
+            #expect((status == .unauthorized) == !route.roles.isEmpty, "\(route.path)")
             let (forClient, _) = try await world.send(route.method, route.example, key: .client)
-            #expect((forClient == .forbidden) == (route.role == .server), "\(route.path)")
+            #expect((forClient == .forbidden) == (route.roles == [.server]), "\(route.path)")
         }
-        #expect(world.server.routes.allSatisfy { $0.path.hasPrefix("/v1/") == ($0.role != nil) })
-    }
-
-    @Test func `a route with a key refuses a parameter that it does not declare, and names those that it does`()
-        async throws
-    {
-        let world = try await World()
-        for route in world.server.routes where route.role != nil {
-            let (status, answer) = try await world.send(route.method, "\(route.example)?limits=1")
-            let declared = route.parameters.filter { !route.isInPath($0) }.map(\.name)
-            #expect(status == .badRequest && answer["error"]?["code"]?.string == "invalidRequest", "\(route.path)")
-            let message = answer["error"]?["message"]?.string ?? ""
-            #expect(message.contains("“limits” is unknown"), "\(route.path)")
-            let accepted = declared.isEmpty ? "none" : declared.joined(separator: " and ")
-            #expect(message.hasSuffix("This route accepts \(accepted)."), "\(message)")
-        }
+        #expect(world.server.routes.allSatisfy { $0.path.hasPrefix("/v1/") == !$0.roles.isEmpty })
     }
 
     @Test func `a body that is longer than declared is refused`() async throws {
         let world = try await World()
         for route in world.server.routes {
-            guard let body = route.body else { continue }
-            let text = String(repeating: " ", count: body.limit + 1)
+            guard let limit = route.bodyLimit else { continue }
+            let text = String(repeating: " ", count: limit + 1)
             #expect(try await world.send(route.method, route.example, text).0 == .contentTooLarge, "\(route.path)")
         }
     }

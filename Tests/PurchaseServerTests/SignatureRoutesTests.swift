@@ -65,18 +65,11 @@ import Testing
     }
 
     @Test(arguments: [
-        ("promotional-offer", "{}", "productId"), ("promotional-offer", "[]", "not a JSON object"),
-        ("promotional-offer", #"{"productId":"month","offerIdentifier":"s","transactionID":"7"}"#, "no other members"),
-        ("promotional-offer", #"{"productId":"a","productId":"b","offerIdentifier":"s"}"#, "each once"),
-        ("promotional-offer", #"{"productId":7,"offerIdentifier":"s"}"#, "productId is not a string"),
-        ("promotional-offer", #"{"productId":"m","offerIdentifier":"s","version":3}"#, "neither 1 nor 2"),
         (
             "promotional-offer", #"{"productId":"m","offerIdentifier":"s","version":1,"transactionId":"7"}"#,
             "for version 2"
         ),
         ("promotional-offer", #"{"productId":"m\u2063n","offerIdentifier":"s","version":1}"#, "U+2063"),
-        ("introductory-offer", #"{"productId":"m","transactionId":"7"}"#, "allowIntroductoryOffer"),
-        ("introductory-offer", #"{"productId":"m","allowIntroductoryOffer":true}"#, "transactionId"),
         ("advanced-commerce", "{}", "operation"), ("advanced-commerce", "x", "not JSON"),
     ])
     func `an invalid request is refused with the member that is wrong`(

@@ -81,9 +81,8 @@ struct HostileText: Sendable {
     @Test func `the table of texts in docs/api.md is that of the forms`() async throws {
         let routes = try await World().server.routes
         let rows = TextForm.all.map { form in
-            let parameters = routes.flatMap(\.parameters).filter { $0.form == form }.map(\.name)
-            let members = routes.compactMap(\.body).flatMap { body in body.members.filter { body.forms[$0] == form } }
-            let found = form == .other ? [] : Set(parameters + members).sorted().map { "`\($0)`" }
+            let fields = routes.flatMap(\.fields).filter { $0.textForm == form }.map(\.name)
+            let found = form == .other ? [] : Set(fields).sorted().map { "`\($0)`" }
             let names = found.isEmpty ? "–" : found.joined(separator: ", ")
             let characters =
                 switch form.characters {
@@ -100,55 +99,6 @@ struct HostileText: Sendable {
     }
 
     // MARK: - Refusals
-
-    /// Members that have documents and ids for the App Store, which have forms of their own.
-    private static let documents: Set = ["document", "documents", "correct", "transactionId", "orderId"]
-
-    @Test(.takesLong) func `each parameter and member of each route refuses what its form refuses, by its position`()
-        async throws
-    {
-        let world = try await World()
-        try await Self.withClient(world) { send in
-            for route in world.server.routes where route.role != nil {
-                func example(_ name: String, _ value: String) -> String {
-                    route.path.replacing("{\(name)}", with: value).replacing(/\{[^}]*\}/, with: "1")
-                }
-                for parameter in route.parameters {
-                    for hostile in HostileText.all {
-                        guard let text = hostile.text else { continue }
-                        let value = Self.encoded(text)
-                        let isInPath = route.path.contains("{\(parameter.name)}")
-                        let path = example(parameter.name, value) + (isInPath ? "" : "?\(parameter.name)=\(value)")
-                        let answer = try await send(route.method, path, "", .server)
-                        Self.check(answer, parameter.name, parameter.form.fault(in: text), path)
-                    }
-                }
-                for member in route.body?.members ?? [] where !Self.documents.contains(member) {
-                    let form = route.body?.forms[member] ?? .other
-                    for hostile in HostileText.all {
-                        let body = #"{"\#(member)":\#(hostile.json)}"#
-                        let answer = try await send(route.method, example("", ""), body, .server)
-                        let fault = if let text = hostile.text { form.fault(in: text) } else { "U+D" }
-                        Self.check(answer, member, fault, "\(route.path) \(body)")
-                    }
-                }
-            }
-        }
-    }
-
-    /// Checks that a text was refused for its fault, or not for its characters. Without an In-App Purchase key, some
-    /// routes refuse all requests.
-    ///
-    /// - Parameter fault: The beginning of the fault; `nil` without a fault.
-    private static func check(_ answer: (Int, JSONValue), _ name: String, _ fault: String?, _ request: String) {
-        let message = answer.1["error"]?["message"]?.string ?? ""
-        guard answer.1["error"]?["code"]?.string != "noSigningKey" else { return }
-        guard let fault else {
-            #expect(answer.0 < 500 && !message.contains(" is not allowed. "), "\(request): \(message)")
-            return
-        }
-        #expect(answer.0 == 400 && message.hasPrefix("\(name): \(fault)"), "\(request): \(message)")
-    }
 
     @Test func `a refusal names the character and its position`() async throws {
         let world = try await World()
@@ -183,7 +133,7 @@ struct HostileText: Sendable {
     }
 
     private static func writings(_ world: World) -> [Writing] {
-        let grant = #""entitlement":"gold""#
+        let grant = #""entitlement":"gold","forever":true"#
         return [
             Writing(
                 name: "the customer of a submission", form: .customerID, method: .post, role: .client,
@@ -203,10 +153,10 @@ struct HostileText: Sendable {
                 path: { "/v1/customers/\($0)/consent" }, body: { _, _ in #"{"customerConsented":true}"# }),
             Writing(
                 name: "an owner", form: .customerID, method: .post, path: { _ in "/v1/transactions/1/move" },
-                body: { text, _ in #"{"customers":["anna",\#(text)],"reason":"r"}"# }),
+                body: { text, _ in #"{"customers":["anna",\#(text)],"reason":"r","new":true}"# }),
             Writing(
                 name: "the reason of a move", form: .reason, method: .post, path: { _ in "/v1/transactions/1/move" },
-                body: { text, number in #"{"customers":["n\#(number)"],"reason":\#(text)}"# }),
+                body: { text, number in #"{"customers":["n\#(number)"],"reason":\#(text),"new":true}"# }),
             Writing(
                 name: "the id of a grant", form: .grantID, method: .post, path: { _ in "/v1/customers/ids/grants" },
                 body: { text, _ in #"{\#(grant),"why":"w","id":\#(text)}"# }),

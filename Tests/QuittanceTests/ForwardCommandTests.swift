@@ -75,7 +75,7 @@ import Testing
         let created = try CommandLineTests.run(["keys", "create", "--name", "a", "--role", "server"] + options)
         let key = created.output.trimmingCharacters(in: .whitespacesAndNewlines)
         func grant(_ customer: String) async throws {
-            let body = #"{"entitlement": "pro", "why": "test"}"#
+            let body = #"{"entitlement": "pro", "why": "test", "forever": true}"#
             let answer = try await server.send(.POST, "/v1/customers/\(customer)/grants", body, key: key)
             #expect(answer.status < 300, "\(answer)")
         }

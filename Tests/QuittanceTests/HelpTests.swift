@@ -171,15 +171,4 @@ import Testing
         #expect(outcome.status == 2 && outcome.output.isEmpty)
         #expect(!outcome.error.isEmpty && !outcome.error.contains("Did you mean"), "\(outcome.error)")
     }
-
-    @Test func `swapped, missing, added and wrong letters are one mistake each`() {
-        let words = ["verify", "serve", "check", "--database"]
-        for word in ["evrify", "verfy", "verrify", "verifi", "veify"] {
-            #expect(Suggestion.nearest(to: word, in: words) == "verify", "\(word)")
-        }
-        #expect(Suggestion.nearest(to: "--dtabsae", in: words) == "--database")
-        for word in ["", "a", "ab", String(repeating: "verify", count: 1000)] {
-            #expect(Suggestion.nearest(to: word, in: words) == nil, "\(word)")
-        }
-    }
 }

@@ -130,16 +130,19 @@ import Testing
             for reasons in try watch.reasons() where reasons == rest.first { rest.removeFirst() }
             #expect(rest.isEmpty)
             let last = try CommandLineTests.run(
-                ["watch", account, "--server", "http://127.0.0.1:\(port)", "--key", key, "--once"])
+                ["watch", account, "--server", "http://127.0.0.1:\(port)", "--once"],
+                environment: ["QUITTANCE_KEY": key])
             #expect(last.status == 0 && last.output.hasSuffix("Z  nothing\n"), "\(last)")
 
-            let events = try CommandLineTests.run(["events", "--json", "--server", address, "--key", key])
+            let events = try CommandLineTests.run(
+                ["events", "--json", "--server", address], environment: ["QUITTANCE_KEY": key])
             let lines = events.output.split(separator: "\n").map(String.init)
             #expect(events.status == 0 && lines.count > 5, "\(events)")
             while try follow.lines().count < lines.count { try await Task.sleep(for: .milliseconds(10)) }
             #expect(try follow.lines().prefix(lines.count) == lines[...])
             let renewed = try CommandLineTests.run(
-                ["events", "--kind", "subscription.started", "--customer", account, "--server", address, "--key", key])
+                ["events", "--kind", "subscription.started", "--customer", account, "--server", address],
+                environment: ["QUITTANCE_KEY": key])
             #expect(renewed.output.split(separator: "\n").count == 1 && renewed.output.contains(account), "\(renewed)")
 
             let ready = try await quittance.send(.GET, "/health/ready").json
@@ -275,16 +278,16 @@ import Testing
             let server = try await ServerProcess(
                 ["--bundle-id", "com.example.notes", "--database", "sqlite:\(folder.path)/x.sqlite"], in: folder)
             let address = "http://127.0.0.1:\(server.port)"
-            for (arguments, status, message) in [
-                (["--server", address], 2, "--key, or set QUITTANCE_KEY"),
-                (["--server", address, "--key", "qt_wrong"], 1, "answers 401"),
-                (["--server", "localhost", "--key", "qt_wrong"], 2, "--server takes an address"),
-                (["--server", "http://127.0.0.1:99999", "--key", "qt_wrong"], 2, "--server takes an address"),
-                (["--server", "http://127.0.0.1:1", "--key", "qt_wrong"], 2, "does not answer"),
-                (["--server", address + "/", "--key", "qt_wrong\r\n"], 1, "answers 401"),
-                (["--server", address, "--key", "qt_w\u{1}rong"], 2, "a character that no key has"),
+            for (server, key, status, message) in [
+                (address, "", 2, "Set QUITTANCE_KEY"), (address, "qt_wrong", 1, "answers 401"),
+                ("localhost", "qt_wrong", 2, "--server takes an address"),
+                ("http://127.0.0.1:99999", "qt_wrong", 2, "--server takes an address"),
+                ("http://127.0.0.1:1", "qt_wrong", 2, "does not answer"),
+                (address + "/", "qt_wrong\r\n", 1, "answers 401"),
+                (address, "qt_w\u{1}rong", 2, "a character that no key has"),
             ] {
-                let outcome = try CommandLineTests.run(["watch", "anna"] + arguments)
+                let outcome = try CommandLineTests.run(
+                    ["watch", "anna", "--server", server], environment: ["QUITTANCE_KEY": key])
                 #expect(outcome.status == status && outcome.output.isEmpty, "\(outcome)")
                 #expect(outcome.error.contains(message) && !outcome.error.contains("qt_w"), "\(outcome.error)")
             }

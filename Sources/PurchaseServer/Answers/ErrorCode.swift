@@ -9,8 +9,8 @@ package import HTTPTypes
 package enum ErrorCode: String, CaseIterable, Encodable, Sendable {
     case badRequest, invalidRequest, methodNotAllowed, refused, tooLarge, timeout, overloaded, `internal`
     case unauthorized, forbidden, customerTokenRequired, customerTokenInvalid, otherCustomer, offerNotAllowed
-    case notFound, unknownEntitlement, noRetentionMessage, invalidCursor, cursorExpired, consumptionClosed
-    case correctionRefused, otherGrant, tooManyGrants, tooManyAttributes
+    case notFound, unknownEntitlement, unknownCustomer, noRetentionMessage, invalidCursor, cursorExpired
+    case consumptionClosed, correctionRefused, otherGrant, tooManyGrants, tooManyAttributes
     case webhookURLRefused, tooManyWebhooks, noWebhookSecrets, otherWebhookSecrets
     case storageUnavailable, otherRoots
     case noSigningKey, appStoreRefused, appStoreCredentials, appStoreUnavailable
@@ -24,7 +24,8 @@ package enum ErrorCode: String, CaseIterable, Encodable, Sendable {
         switch self {
         case .unauthorized, .customerTokenRequired, .customerTokenInvalid: .unauthorized
         case .forbidden, .otherCustomer, .offerNotAllowed: .forbidden
-        case .notFound, .unknownEntitlement, .noRetentionMessage, .noSigningKey, .noWebhookSecrets: .notFound
+        case .notFound, .unknownEntitlement, .unknownCustomer, .noRetentionMessage, .noSigningKey, .noWebhookSecrets:
+            .notFound
         case .methodNotAllowed: .methodNotAllowed
         case .timeout: .requestTimeout
         case .consumptionClosed, .correctionRefused, .otherGrant, .tooManyGrants, .tooManyAttributes, .tooManyWebhooks:

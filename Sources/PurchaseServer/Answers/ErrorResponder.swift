@@ -28,7 +28,18 @@ struct ErrorResponder {
         return Self.response(refusal)
     }
 
+    /// The refusal of a request with a fault; `nil` for all other errors.
+    static func fault(_ error: any Error) -> Refusal? {
+        switch error {
+        case let fault as FieldFault: .invalid(fault.sentence)
+        case let error as SigningError: .invalid(error.description)
+        case let error as HistoryQuestionError: .invalid(error.description)
+        default: nil
+        }
+    }
+
     private func refusal(of error: any Error, _ notes: RequestNotes, _ route: String) -> Refusal {
+        if let fault = Self.fault(error) { return fault }
         switch error {
         case let refusal as Refusal:
             if refusal.isRetryable, !refusal.isOverload {
@@ -40,10 +51,6 @@ struct ErrorResponder {
         case let error as AppStoreAPIError:
             log(Refusal.logMessage(error), "error", "\(error)", notes, route)
             return Refusal(error)
-        case let error as SigningError:
-            return .invalid(error.description)
-        case let error as HistoryQuestionError:
-            return .invalid(error.description)
         case let error as LedgerStorageError:
             log(error, of: notes, route: route)
             return Refusal(error)

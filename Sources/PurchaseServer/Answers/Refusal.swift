@@ -111,6 +111,10 @@ struct Refusal: Error {
     static func invalid(_ message: String) -> Refusal {
         Refusal(.invalidRequest, message)
     }
+
+    static func unrecorded(_ environment: AppStoreModel.Environment) -> Refusal {
+        .invalid("The server records nothing of \(environment.rawValue): its configuration lacks it in environments.")
+    }
 }
 
 extension Refusal {

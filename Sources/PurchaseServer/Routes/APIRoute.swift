@@ -14,13 +14,12 @@ package struct APIRoute: Sendable {
     package let path: String
     /// The purpose of the route, as a predicate whose subject is the route, such as `returns a transaction`.
     package let summary: String
-    /// The minimum role of the API key; `nil` if the route needs no key. Only ``Authentication`` can make a route with
-    /// a role, so every such route authenticates its requests.
-    package fileprivate(set) var role: APIKey.Role?
-    /// The parameters of the path and of the query.
-    package let parameters: [APIParameter]
-    /// The request body; `nil` if the route reads no body.
-    package let body: APIBody?
+    /// The roles whose keys may call the route; empty if the route needs no key. Only ``Authentication`` can make a
+    /// route with roles, so every such route authenticates its requests.
+    package private(set) var roles: Set<APIKey.Role> = []
+    package let fields: [Field]
+    /// The greatest length of a body in bytes; `nil` if the route reads no body.
+    package let bodyLimit: Int?
     /// The statuses of successful answers.
     package let statuses: [HTTPResponse.Status]
     /// The type of the bodies of successful answers.
@@ -32,57 +31,58 @@ package struct APIRoute: Sendable {
     let otherMethods: (@Sendable () -> Response)?
     let handler: @Sendable (Request, BasicRequestContext) async throws -> Response
 
+    /// A route of Apple's or for health checks.
     init<Body: Encodable & Sendable>(
-        _ method: HTTPRequest.Method, _ path: String, _ summary: String, parameters: [APIParameter] = [],
-        body: APIBody? = nil, statuses: [HTTPResponse.Status] = [.ok],
+        _ method: HTTPRequest.Method, _ path: String, _ summary: String, members: [String] = [],
+        bodyLimit: Int? = nil, statuses: [HTTPResponse.Status] = [.ok],
         errors: Set<ErrorCode> = [], otherMethods: (@Sendable () -> Response)? = nil,
         handler: @escaping @Sendable (Request, BasicRequestContext) async throws -> Answer<Body>
     ) {
         self.method = method
         self.path = path
         self.summary = summary
-        self.parameters = parameters
-        self.body = body
+        fields = members.map { Field($0, "", .document) }
+        self.bodyLimit = bodyLimit
         self.statuses = statuses
         answer = Body.self
         ownErrors = errors
         self.otherMethods = otherMethods
-        self.handler = { try await handler($0, $1).response }
+        self.handler = { try await handler($0, $1).reply.response }
+    }
+
+    fileprivate init(
+        _ operation: Operation,
+        handler: @escaping @Sendable (Request, BasicRequestContext) async throws -> Response
+    ) {
+        method = operation.method
+        path = operation.path
+        summary = operation.summary
+        roles = operation.roles
+        fields = operation.fields
+        bodyLimit = operation.bodyLimit
+        statuses = operation.statuses
+        answer = operation.answer
+        ownErrors = operation.errors
+        otherMethods = nil
+        self.handler = handler
     }
 
     /// The codes of all errors that the route may return.
     package var errors: Set<ErrorCode> {
         var errors = ownErrors.union(ErrorCode.ofAnyRoute)
-        if body != nil { errors.formUnion(ErrorCode.ofBodies) }
-        if role != nil { errors.formUnion(ErrorCode.ofKeys) }
-        if role == .client { errors.formUnion(ErrorCode.ofCustomerTokens) }
+        if bodyLimit != nil { errors.formUnion(ErrorCode.ofBodies) }
+        if !roles.isEmpty { errors.formUnion(ErrorCode.ofKeys) }
+        if roles.contains(.client) { errors.formUnion(ErrorCode.ofCustomerTokens) }
         return errors
     }
 }
 
 extension Authentication {
-    /// Creates a route that authenticates each request before it calls the handler.
-    ///
-    /// - Parameters:
-    ///   - role: The minimum role of the key. A server key has all rights of a client key.
-    ///   - subject: The subject of the error message for status 404. The server sends 404 if `handler` returns `nil`.
-    func route<Body: Encodable & Sendable>(
-        _ method: HTTPRequest.Method, _ path: String, _ summary: String, role: APIKey.Role,
-        parameters: [APIParameter], body: APIBody? = nil, statuses: [HTTPResponse.Status] = [.ok],
-        unknown subject: String? = nil, errors: Set<ErrorCode> = [],
-        handler: @escaping @Sendable (AuthenticatedRequest) async throws -> Answer<Body>?
-    ) -> APIRoute {
-        let inPath = parameters.filter { path.contains("{\($0.name)}") }
-        let query = parameters.filter { !path.contains("{\($0.name)}") }
-        var route = APIRoute(
-            method, path, summary, parameters: parameters, body: body, statuses: statuses,
-            errors: subject == nil ? errors : errors.union([.notFound])
-        ) { request, context in
-            let admitted = try await admit(request, context, needs: role, inPath, query: query, body)
-            guard let answer = try await handler(admitted) else { throw Refusal.notFound(subject ?? "It") }
-            return answer
+    /// The route of an operation, which authenticates each request.
+    func route(_ operation: Operation) -> APIRoute {
+        APIRoute(operation) { request, context in
+            let admitted = try await admit(request, context, operation.roles, operation.fields)
+            return try await operation.reply(to: admitted).response
         }
-        route.role = role
-        return route
     }
 }

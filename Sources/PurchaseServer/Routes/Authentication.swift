@@ -25,29 +25,34 @@ struct Authentication: Sendable {
     /// is logged if an answer has such a purchase of the sandbox, which has no true version.
     let sandboxVersions: [String: ThrottledWarning]
 
-    /// Checks the key, the parameters and the customer token of a request.
-    ///
-    /// - Parameters:
-    ///   - path: The parameters of the path.
-    ///   - parameters: The parameters of the query.
+    /// Gives ids to new endpoints, and to examples.
+    let webhookIDs: WebhookIDs
+    let bounds: ServerBounds
+    let clock: any Clock<Duration>
+    let logger: Logger
+
+    /// Checks the key, the path, the query and the customer token of a request.
     func admit(
-        _ request: Request, _ context: BasicRequestContext, needs role: APIKey.Role, _ path: [APIParameter],
-        query parameters: [APIParameter], _ body: APIBody?
+        _ request: Request, _ context: BasicRequestContext, _ roles: Set<APIKey.Role>, _ fields: [Field]
     ) async throws -> AuthenticatedRequest {
         let now = now()
         let key = try await key(of: request)
-        guard let keyRole = key.role.known else { throw Refusal.unknownRole }
-        guard keyRole == .server || role == .client else { throw Refusal.notServer }
-        let query = try QueryParameters(request.uri.query, allowed: parameters)
+        guard let role = key.role.known else { throw Refusal.unknownRole }
+        guard roles.contains(role) else { throw Refusal.notServer }
+        let values = try FieldValues(fields, path: { try context.parameters.require($0) }, query: request.uri.query)
         let admitted = AuthenticatedRequest(
-            authentication: self, request: request, parameters: context.parameters, query: query, body: body,
-            role: keyRole, keyId: key.id,
-            environment: try query.environment(spanning: parameters.contains(.environments)),
+            authentication: self, request: request, values: values, role: role, keyId: key.id,
             bundleId: key.bundleId, now: now)
-        // Checked here for all routes, so that no route can omit the check.
-        for parameter in path { try parameter.form.require(admitted.parameter(parameter.name), in: parameter.name) }
-        if keyRole == .client { try admitted.requireProof() }
+        if role == .client { try admitted.requireProof() }
         return admitted
+    }
+
+    /// A request of the operator, whose command needs no key.
+    func request(of bundleId: String, _ values: FieldValues) -> AuthenticatedRequest {
+        let head = HTTPRequest(method: .post, scheme: nil, authority: nil, path: "/")
+        return AuthenticatedRequest(
+            authentication: self, request: Request(head: head, body: RequestBody(buffer: ByteBuffer())), values: values,
+            role: .server, keyId: nil, bundleId: bundleId, now: now())
     }
 
     private func key(of request: Request, within age: Duration = APIKeyCache.lifetime) async throws -> APIKey {
@@ -64,7 +69,7 @@ struct Authentication: Sendable {
 
     /// Throws ``Refusal`` once the key of a waiting request is revoked. Looks twice in the lifetime of a cached key, so
     /// that the wait ends as soon as a new request would be refused. Returns if the task is cancelled.
-    fileprivate func requireKey(of request: Request, _ clock: any Clock<Duration>) async throws {
+    fileprivate func requireKey(of request: Request) async throws {
         let age = APIKeyCache.lifetime / 2
         while await clock.pause(for: age) {
             do { _ = try await key(of: request, within: age) } catch  where Task.isCancelled { return }
@@ -72,24 +77,82 @@ struct Authentication: Sendable {
     }
 }
 
-/// An authenticated request. ``scope`` is for routes with a single environment.
-struct AuthenticatedRequest: Sendable {
+/// An authenticated request. ``scope`` is for operations with a single environment.
+package struct AuthenticatedRequest: Sendable {
     fileprivate let authentication: Authentication
-    let request: Request
-    fileprivate let parameters: Parameters
-    let query: QueryParameters
-    /// The route's description of its body.
-    let body: APIBody?
+    fileprivate let request: Request
+    fileprivate var values: FieldValues
+    /// The body, for operations that read it themselves.
+    private(set) var body: JSONValue?
     /// The role of the key.
     let role: APIKey.Role
-    /// The public part of the key.
-    let keyId: String
+    /// The public part of the key; `nil` for a command of the operator.
+    let keyId: String?
     /// The environments of the request.
     let environment: RequestedEnvironment
     /// The app of the key.
     fileprivate let bundleId: String
-    /// The time at which the head of the request arrived or, within ``withBody(_:)``, the whole body.
+    /// The time at which the head of the request arrived or, while a body is handled, the whole body.
     private(set) var now: Timestamp
+
+    fileprivate init(
+        authentication: Authentication, request: Request, values: FieldValues, role: APIKey.Role, keyId: String?,
+        bundleId: String, now: Timestamp
+    ) {
+        self.authentication = authentication
+        self.request = request
+        self.values = values
+        self.role = role
+        self.keyId = keyId
+        self.bundleId = bundleId
+        self.now = now
+        // All declarations of the field read the same values.
+        environment = RequestedEnvironment(values[.environments]?.string)
+    }
+
+    // MARK: - Input
+
+    subscript(field: Field) -> JSONValue? { values[field] }
+
+    /// The text of a required field.
+    func text(_ field: Field) -> String { self[field]?.string ?? "" }
+
+    func time(_ field: Field) -> Timestamp? { self[field]?.integer.map(Timestamp.init) }
+
+    /// The word of Apple's vocabulary.
+    func word<Word: RawRepresentable<String> & CaseIterable & Sendable>(_ field: Field, _: Word.Type) -> Open<Word>? {
+        [String](Word.allCases.map(\.rawValue)).word(self[field]?.string).flatMap(Word.init).map { Open($0) }
+    }
+
+    /// The request with its body.
+    ///
+    /// - Parameter fields: `nil` for an operation that reads the body itself.
+    @inline(never)
+    func adding(_ bytes: [UInt8], _ fields: [Field]?) throws -> AuthenticatedRequest {
+        // A command has the values already.
+        guard keyId != nil else { return self }
+        var request = self
+        let body = bytes.isEmpty ? .object([]) : JSONValue(readable: bytes)
+        if let fields { try request.values.add(body, fields) } else { request.body = body }
+        return request
+    }
+
+    /// The request without its body, whose memory is reserved no longer.
+    var head: AuthenticatedRequest {
+        var request = self
+        request.values.removeBody()
+        return request
+    }
+
+    /// The name of the request's author in the ledger.
+    var author: String { keyId ?? Correction.operatorName }
+
+    var service: LedgerService { authentication.service }
+
+    /// The time of the machine, by which webhooks are delivered.
+    var wall: Timestamp { authentication.wall() }
+
+    var server: Authentication { authentication }
 
     var ledger: Ledger { authentication.service.ledger }
 
@@ -135,12 +198,13 @@ struct AuthenticatedRequest: Sendable {
 
     /// Waits for a result as long as the request's key is valid.
     func wait<Result: Sendable>(
-        _ clock: any Clock<Duration>, for result: @Sendable @escaping () async throws -> Result
+        for result: @Sendable @escaping () async throws -> Result
     ) async throws -> Result {
-        try await withThrowingTaskGroup(of: Result?.self) { group in
+        guard keyId != nil else { return try await result() }
+        return try await withThrowingTaskGroup(of: Result?.self) { group in
             group.addTask { try await result() }
             group.addTask {
-                try await authentication.requireKey(of: request, clock)
+                try await authentication.requireKey(of: request)
                 return nil
             }
             defer { group.cancelAll() }
@@ -151,9 +215,9 @@ struct AuthenticatedRequest: Sendable {
 
     /// Reads the body, then handles the request as of the time at which the whole body arrived.
     func withBody<Result: Sendable>(
-        _ handle: @Sendable (AuthenticatedRequest, [UInt8]) async throws -> Result
+        upTo limit: Int, _ handle: @Sendable (AuthenticatedRequest, [UInt8]) async throws -> Result
     ) async throws -> Result {
-        try await authentication.bodies.withBody(of: request, upTo: body?.limit ?? 0) { body in
+        try await authentication.bodies.withBody(of: request, upTo: limit) { body in
             var complete = self
             complete.now = authentication.now()
             return try await handle(complete, body)
@@ -177,25 +241,12 @@ struct AuthenticatedRequest: Sendable {
         try await authentication.bodies.withAnswer(of: rows, to: request, make)
     }
 
-    /// A parameter of the path, without percent encoding (RFC 3986 section 2.1). Without decoding, `@` and `%40` would
-    /// be different, and clients send both.
-    func parameter(_ name: String) throws -> String {
-        let encoded = try parameters.require(name)
-        guard encoded.utf8.contains(UInt8(ascii: "%")) else { return encoded }
-        guard let text = encoded.percentDecoded else {
-            throw Refusal.invalid("The path has a % without two hexadecimal digits, or is not UTF-8.")
-        }
-        return text
-    }
-
     /// The customer id in the path.
-    var customerId: String {
-        get throws { try parameter("id") }
-    }
+    var customerId: String { text(.customer) }
 
     /// Checks the customer token of a request with a client key, if the app requires one.
     fileprivate func requireProof() throws {
-        let customer = try customerId
+        let customer = customerId
         try authentication.service.apps[bundleId]?.customerProof?.check(
             HTTPField.Name(Refusal.tokenHeader).flatMap { request.headers[$0] }, for: customer, of: bundleId,
             at: authentication.wall())
@@ -243,8 +294,7 @@ extension AuthenticatedRequest {
     /// Checks that the server records documents of the environment that the request names.
     func requireRecorded() throws(Refusal) {
         guard case .one(let environment) = environment, verifier.environments.isEmpty else { return }
-        throw .invalid(
-            "The server records nothing of \(environment.rawValue): its configuration lacks it in environments.")
+        throw .unrecorded(environment)
     }
 
     /// Explains the refusal of a document whose environment the configuration accepts, but the request excludes. The

@@ -21,7 +21,7 @@ struct NotificationRoutes: Sendable {
         [
             APIRoute(
                 .post, "/notifications/v2", "records a version 2 notification of the App Store",
-                body: APIBody(["signedPayload"], upTo: Self.bodyLimit), errors: Self.errors
+                members: ["signedPayload"], bodyLimit: Self.bodyLimit, errors: Self.errors
             ) { request, _ in
                 let isNew = try await bodies.withBody(of: request, upTo: Self.bodyLimit) { try await receive(v2: $0) }
                 if isNew { service.lastNotification.accepted(at: now()) }
@@ -29,7 +29,7 @@ struct NotificationRoutes: Sendable {
             },
             APIRoute(
                 .post, "/notifications/v1", "records the receipt in a version 1 notification",
-                body: APIBody(["unified_receipt"], upTo: Limits.notificationV1), errors: Self.errors
+                members: ["unified_receipt"], bodyLimit: Limits.notificationV1, errors: Self.errors
             ) { request, _ in
                 try await bodies.withBody(of: request, upTo: Limits.notificationV1) { try await receive(v1: $0) }
                 return try Answer(NoBody())

@@ -8,6 +8,7 @@ extension StringProtocol {
     ///
     /// Foundation's own decoding drops a byte order mark at the beginning, so that two ids would become one customer.
     var percentDecoded: String? {
+        guard utf8.contains(UInt8(ascii: "%")) else { return String(self) }
         var bytes: [UInt8] = []
         var rest = Substring(self).utf8
         while let byte = rest.popFirst() {

@@ -17,16 +17,10 @@ enum RequestedEnvironment: Hashable, Sendable {
     static let appStore: Set<Environment> = [.production, .sandbox]
 }
 
-extension QueryParameters {
-    /// - Parameter spanning: Whether the route can answer about several environments.
-    /// - Throws: ``Refusal`` 400 if the environment is unknown.
-    func environment(spanning: Bool) throws(Refusal) -> RequestedEnvironment {
-        guard let name = self["environment"] else { return .unnamed }
-        if spanning, name == "any" { return .any }
-        guard let environment = Environment(named: name) else {
-            throw .invalid("environment must be production, sandbox, \(spanning ? "any, " : "")xcode or localTesting.")
-        }
-        return .one(environment)
+extension RequestedEnvironment {
+    /// - Parameter name: A word of the field ``Field/environments``; `nil` if the request has none.
+    init(_ name: String?) {
+        self = name.map { Environment(named: $0).map { .one($0) } ?? .any } ?? .unnamed
     }
 }
 

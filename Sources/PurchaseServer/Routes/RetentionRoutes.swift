@@ -47,7 +47,7 @@ struct RetentionRoutes: Sendable {
         [
             APIRoute(
                 .post, "/retention", "answers the App Store's real-time request for a retention message",
-                body: APIBody(["signedPayload"], upTo: Self.bodyLimit),
+                members: ["signedPayload"], bodyLimit: Self.bodyLimit,
                 errors: ErrorCode.ofDocuments.union([.invalidRequest, .noRetentionMessage])
             ) { request, _ in
                 try Answer(await bodies.withBody(of: request, upTo: Self.bodyLimit) { try await answer(to: $0) })

@@ -12,7 +12,7 @@ struct Submission: Sendable {
     static let bodyLimit = Limits.verifyReceiptRequest
 
     /// The maximum number of documents with a server key: many times a customer's whole history.
-    private static let limit = 1000
+    static let limit = 1000
 
     /// The maximum number of documents with a client key. Each document costs signature checks. A device presents only
     /// the documents that StoreKit has for it now: a few transactions, or a receipt.
@@ -23,17 +23,16 @@ struct Submission: Sendable {
     /// Whether the body has `"correct": true`: the claim is a correction.
     let corrects: Bool
 
-    /// - Throws: ``Refusal`` 400 if the body has a different form or too many documents, or if a string contains no
-    ///   document.
+    /// - Throws: ``Refusal`` 400 if there is no document or there are too many, or if a string contains no document.
     @inline(never)
-    init(parsing body: [UInt8], role: APIKey.Role) throws(Refusal) {
-        guard let json = JSONValue(readable: body) else {
-            throw .invalid("The body is not JSON such as {\"document\": \"eyJ…\"}.")
-        }
-        corrects =
-            try json["correct"].read(as: \.bool, else: Refusal.invalid("correct is neither true nor false.")) ?? false
+    init(_ document: String?, _ list: JSONValue?, corrects: Bool, role: APIKey.Role) throws(Refusal) {
+        self.corrects = corrects
         guard !corrects || role == .server else { throw .invalid("Only a server key can correct the owner.") }
-        let strings = try Self.strings(in: json)
+        let list = (list?.array ?? []).compactMap(\.string).enumerated().map { ("documents[\($0.offset)]", $0.element) }
+        let strings = document.map { [("document", $0)] } ?? list
+        guard !strings.isEmpty else {
+            throw .invalid("The body is neither {\"document\": …} nor {\"documents\": […]} with at least one.")
+        }
         let limit = role == .client ? Self.clientLimit : Self.limit
         let excess = Refusal.invalid("Send at most \(limit) documents at once with a \(role) key.")
         guard strings.count <= limit else { throw excess }
@@ -41,16 +40,6 @@ struct Submission: Sendable {
         for (reference, string) in strings { documents += try Self.documents(in: string, at: reference) }
         guard documents.count <= limit else { throw excess }
         self.documents = documents
-    }
-
-    private static func strings(in json: JSONValue) throws(Refusal) -> [(reference: String, string: String)] {
-        if let one = json["document"]?.string { return [("document", one)] }
-        guard let list = json["documents"]?.array, !list.isEmpty else {
-            throw .invalid("The body is neither {\"document\": …} nor {\"documents\": […]} with at least one.")
-        }
-        let strings = list.compactMap(\.string)
-        guard strings.count == list.count else { throw .invalid("Each document must be a string.") }
-        return strings.enumerated().map { ("documents[\($0.offset)]", $0.element) }
     }
 
     /// The documents in a string. If the string has several documents, each reference also has the document's index.

@@ -15,8 +15,8 @@ struct VerifyReceiptRoutes: Sendable {
         [
             APIRoute(
                 .post, path, "answers as Apple's verifyReceipt does",
-                body: APIBody(
-                    ["receipt-data", "password", "exclude-old-transactions"], upTo: Limits.verifyReceiptRequest),
+                members: ["receipt-data", "password", "exclude-old-transactions"],
+                bodyLimit: Limits.verifyReceiptRequest,
                 statuses: [.ok, .serviceUnavailable], otherMethods: notPost
             ) { request, _ in try await post(request) }
         ]

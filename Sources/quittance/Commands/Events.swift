@@ -13,7 +13,7 @@ struct Events: AsyncParsableCommand {
             Asks a running server for the events of the key's app (GET /v1/events), the oldest first. Needs a server \
             key. With --follow the command waits for further events, and ends with Ctrl-C.
 
-              quittance events --key qt_…
+              quittance events --key-file key
               quittance events --follow --kind subscription.renewed,purchase.made
               QUITTANCE_KEY=qt_… quittance events --follow --json \\
                   --server https://purchases.example.com

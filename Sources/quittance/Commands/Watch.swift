@@ -12,7 +12,7 @@ struct Watch: AsyncParsableCommand {
             Asks a running server twice a second, and prints a line when the answer changes. Counts the environments \
             that the server counts for your app. Ends with Ctrl-C, or after the first answer with --once.
 
-              quittance watch anna --key qt_…
+              quittance watch anna --key-file key
               QUITTANCE_KEY=qt_… quittance watch anna --json \\
                   --server https://purchases.example.com
 

@@ -14,8 +14,40 @@ struct RunningServer: ParsableArguments {
     @Option(help: "The address of the server.")
     var server = "http://127.0.0.1:8080"
 
-    @Option(help: "An API key of the app. Default: the variable QUITTANCE_KEY, which other users cannot see.")
-    var key: String?
+    @Option(
+        help: "The file with an API key of the app. Default: the variable QUITTANCE_KEY.", completion: .file())
+    var keyFile: String?
+
+    func validate() throws { try ServerConnection.require(server) }
+
+    /// The answer to a GET request.
+    ///
+    /// - Parameters:
+    ///   - path: The segments of the path after `/v1`.
+    ///   - query: The parameters of the query, without those that are `nil`.
+    ///   - wait: The time that the server may wait before it answers.
+    /// - Throws: Exit status 1 if the server refuses the request, 2 if it does not answer. `ValidationError` if no key
+    ///   was passed.
+    func get(
+        _ path: [String], _ query: KeyValuePairs<String, String?> = [:], wait: Duration = .zero
+    ) async throws -> JSONValue {
+        let parameters = query.compactMap { name, value in value.map { (name, $0) } }
+        let (status, body) = try await ServerConnection(server, keyFile: keyFile).answer(
+            to: "GET", ["v1"] + path, parameters, wait: wait)
+        let json = JSONValue(readable: body)
+        if status == 200, let json { return json }
+        let message = json?["error"]?["message"]?.string ?? "This is no Quittance server."
+        throw Terminal.failure("\(server) answers \(status). \(message.printable)")
+    }
+
+    /// The error if an answer does not have the members that our servers send.
+    var isNotOurs: any Error { Terminal.failure("\(server) answers, but is no Quittance server.") }
+}
+
+/// A running server, and an API key.
+struct ServerConnection {
+    private let address: String
+    private let key: String
 
     /// The timeout of a request, until its answer has arrived.
     private static let timeout = Duration.seconds(10)
@@ -31,65 +63,58 @@ struct RunningServer: ParsableArguments {
     /// The maximum size of an answer in bytes, enough for a customer with thousands of purchases.
     private static let answerLimit = 16 << 20
 
-    func validate() throws {
-        guard URL(string: server)?.isReachable == true else {
+    static func require(_ address: String) throws {
+        guard URL(string: address)?.isReachable == true else {
             throw ValidationError("--server takes an address such as http://127.0.0.1:8080.")
         }
     }
 
-    /// The answer to a GET request.
-    ///
-    /// - Parameters:
-    ///   - path: The segments of the path after `/v1`.
-    ///   - query: The parameters of the query, without those that are `nil`.
-    ///   - wait: The time that the server may wait before it answers.
-    /// - Throws: Exit status 1 if the server refuses the request, 2 if it does not answer. `ValidationError` if no key
-    ///   was passed.
-    func get(
-        _ path: [String], _ query: KeyValuePairs<String, String?> = [:], wait: Duration = .zero
-    ) async throws -> JSONValue {
-        var request = HTTPClientRequest(url: url(path, query))
-        request.headers.add(name: "Authorization", value: "Bearer \(try requireKey())")
-        let answer = try await answer(to: request, within: Self.timeout + wait)
-        let json = JSONValue(readable: answer.body.readableBytesView)
-        if answer.status == .ok, let json { return json }
-        let message = json?["error"]?["message"]?.string ?? "This is no Quittance server."
-        throw Terminal.failure("\(server) answers \(answer.status.code). \(message.printable)")
-    }
-
-    /// The error if an answer does not have the members that our servers send.
-    var isNotOurs: any Error { Terminal.failure("\(server) answers, but is no Quittance server.") }
-
-    /// The API key, without the line break of a file.
-    private func requireKey() throws -> String {
+    /// - Parameter keyFile: The file with the key; `nil` for the key in the environment. No argument is a key, because
+    ///   other users see the arguments of a process.
+    init(_ address: String, keyFile: String?) throws {
+        let text = try keyFile.map { file in
+            try asUsage("--key-file \(file): ") { String(decoding: try Input.read(file), as: UTF8.self) }
+        }
         let variable = ProcessInfo.processInfo.environment[ServerConfiguration.keyVariable]
-        let key = (key ?? variable ?? "").trimmingCharacters(in: .whitespacesAndNewlines)
+        let key = (text ?? variable ?? "").trimmingCharacters(in: .whitespacesAndNewlines)
         guard !key.isEmpty else {
-            throw ValidationError("Which key? Pass --key, or set QUITTANCE_KEY. quittance keys create makes a key.")
+            throw ValidationError(
+                "Which key? Set QUITTANCE_KEY, or pass --key-file. quittance keys create makes a key.")
         }
         // An HTTP library's error would show the whole key.
         guard key.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
             throw ValidationError("The key has a character that no key has. Copy it again.")
         }
-        return key
+        self.address = address
+        self.key = key
     }
 
-    private func url(_ path: [String], _ query: KeyValuePairs<String, String?>) -> String {
+    /// - Throws: Exit status 2 if the server does not answer.
+    func answer(
+        to method: String, _ path: [String], _ query: [(name: String, value: String)] = [], body: JSONValue? = nil,
+        wait: Duration = .zero
+    ) async throws -> (status: Int, body: [UInt8]) {
+        var request = HTTPClientRequest(url: url(path, query))
+        request.method = HTTPMethod(rawValue: method)
+        request.headers.add(name: "Authorization", value: "Bearer \(key)")
+        if let body { request.body = .bytes(ByteBuffer(string: body.compactText)) }
+        do {
+            let answer = try await Self.client.answer(
+                to: request, within: Self.timeout + wait, upTo: Self.answerLimit)
+            return (Int(answer.status.code), Array(answer.body.readableBytesView))
+        } catch {
+            Terminal.printError("quittance: \(address) does not answer: \(reason(of: error))")
+            throw ExitCode(2)
+        }
+    }
+
+    private func url(_ path: [String], _ query: [(name: String, value: String)]) -> String {
         var allowed = CharacterSet.urlPathAllowed
         allowed.remove(charactersIn: "/;&+=?")
         func encoded(_ text: String) -> String { text.addingPercentEncoding(withAllowedCharacters: allowed) ?? text }
-        let parameters = query.compactMap { name, value in value.map { "\(name)=\(encoded($0))" } }
-        let address = server.hasSuffix("/") ? String(server.dropLast()) : server
-        return "\(address)/v1/\(path.map(encoded).joined(separator: "/"))"
+        let parameters = query.map { "\($0.name)=\(encoded($0.value))" }
+        let address = address.hasSuffix("/") ? String(address.dropLast()) : address
+        return "\(address)/\(path.map(encoded).joined(separator: "/"))"
             + (parameters.isEmpty ? "" : "?\(parameters.joined(separator: "&"))")
-    }
-
-    private func answer(to request: HTTPClientRequest, within timeout: Duration) async throws -> PlainAnswer {
-        do {
-            return try await Self.client.answer(to: request, within: timeout, upTo: Self.answerLimit)
-        } catch {
-            Terminal.printError("quittance: \(server) does not answer: \(reason(of: error))")
-            throw ExitCode(2)
-        }
     }
 }

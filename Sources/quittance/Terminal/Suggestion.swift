@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import ArgumentParser
+import PurchaseServer
 
 /// Suggests the command or the option that a mistyped word may have meant.
 ///
@@ -18,7 +19,7 @@ enum Suggestion {
         let word = unknown.printable.shortened
         // The word may be the id of a thing to show.
         let whole = names.contains("show") && !word.isEmpty ? "\(called) show \(word)" : nil
-        let proposal = (nearest(to: unknown, in: names) ?? whole).map { " Did you mean \($0)?" } ?? ""
+        let proposal = (Spelling.nearest(to: unknown, in: names).first ?? whole).map { " Did you mean \($0)?" } ?? ""
         throw ValidationError("“\(word)” is no command of \(called).\(proposal)")
     }
 
@@ -26,7 +27,7 @@ enum Suggestion {
     static func namingOption(in message: String, for words: [String], of root: any ParsableCommand.Type) -> String {
         guard let found = message.firstMatch(of: /Unknown option '(--[^']+)'(?:\. Did you mean '[^']+'\?)?/),
             let command = path(words, from: root).commands.last,
-            let option = nearest(to: String(found.1), in: options(of: command, root))
+            let option = Spelling.nearest(to: String(found.1), in: options(of: command, root)).first
         else { return message }
         return message.replacing(found.0, with: "Unknown option '\(found.1)'. Did you mean '\(option)'?")
     }
@@ -65,37 +66,5 @@ enum Suggestion {
             return label[..<(label.firstRange(of: "  ")?.lowerBound ?? label.endIndex)]
         }
         return labels.flatMap { $0.split { ", /<[".contains($0) } }.filter { $0.hasPrefix("--") }.map(String.init)
-    }
-
-    /// The maximum length of a compared word in characters. All names are shorter.
-    private static let maxWordLength = 64
-
-    /// The candidate with the fewest mistakes relative to `word`; `nil` if every candidate has too many mistakes.
-    static func nearest(to word: String, in candidates: [String]) -> String? {
-        guard word.count <= maxWordLength else { return nil }
-        // At most two mistakes are allowed or, in a long word, a mistake per three letters. A word of one or two
-        // letters is allowed fewer, so that at least one letter is correct.
-        let limit = min(max(2, word.count / 3), word.count - 1)
-        return candidates.map { (name: $0, mistakes: mistakes(from: $0, to: word)) }
-            .filter { $0.mistakes <= limit }.min { $0.mistakes < $1.mistakes }?.name
-    }
-
-    /// The number of letters to add, omit, replace or swap with their neighbours (optimal string alignment).
-    private static func mistakes(from name: String, to word: String) -> Int {
-        let name = Array(name)
-        let word = Array(word)
-        var rows = [Array(0...word.count)]
-        for (i, letter) in name.enumerated() {
-            var row = [i + 1]
-            for (j, other) in word.enumerated() {
-                var best = min(rows[i][j + 1] + 1, row[j] + 1, rows[i][j] + (letter == other ? 0 : 1))
-                if i > 0, j > 0, letter == word[j - 1], other == name[i - 1] {
-                    best = min(best, rows[i - 1][j - 1] + 1)
-                }
-                row.append(best)
-            }
-            rows.append(row)
-        }
-        return rows[name.count][word.count]
     }
 }

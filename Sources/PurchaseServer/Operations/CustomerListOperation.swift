@@ -1,13 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
-import Hummingbird
+import HTTPTypes
 import PurchaseLedger
 
-/// The route `/v1/customers`: the customers of an app with their entitlements, page by page. A backend that begins to
-/// follow the events reads all pages once.
-struct CustomerListRoutes: Sendable {
-    let authentication: Authentication
+/// The customers of an app with their entitlements, page by page. A backend that begins to follow the events reads all
+/// pages once.
+package enum ListCustomers: NamedOperation {
+    private static let after = Field(
+        "after", in: .query, "the `nextCursor` of the last page of customers; the first customer without it")
+    private static let email = Field(
+        "email", in: .query, "only customers whose `$email` is exactly this text, at most 100 on a page",
+        .text(.attributeValue))
+
+    package static let operation = Operation(
+        .get, "/v1/customers", "returns a page of the app's customers with their entitlements",
+        command: "customer list", [after, .environments, email], errors: [.invalidCursor]
+    ) { try await page($0) }
 
     /// The maximum number of customers on a page.
     private static let pageLimit = 500
@@ -20,27 +29,11 @@ struct CustomerListRoutes: Sendable {
     /// and 10 MB of ``ServerBounds/bodyBytesInFlight``. A page with more is cut in half, up to a single customer.
     private static let maxStatements = 5000
 
-    var routes: [APIRoute] {
-        [
-            authentication.route(
-                .get, "/v1/customers", "returns a page of the app's customers with their entitlements", role: .server,
-                parameters: [
-                    .init("after", "the `nextCursor` of the last page of customers; the first customer without it"),
-                    .environments,
-                    .init(
-                        "email", "only customers whose `$email` is exactly this text, at most 100 on a page",
-                        .attributeValue),
-                ],
-                errors: [.invalidCursor]
-            ) { try await page($0) }
-        ]
-    }
-
-    private func page(_ request: AuthenticatedRequest) async throws -> Answer<CustomerListBody>? {
+    private static func page(_ request: AuthenticatedRequest) async throws -> Answer<CustomerListBody>? {
         let app = request.scope.bundleId
-        let email = request.query["email"]
+        let email = request[Self.email]?.string
         guard email?.isEmpty != true else { throw Refusal.invalid("email is an e-mail address.") }
-        let start = try request.query["after"].map { (text) throws(Refusal) in
+        let start = try request[after]?.string.map { (text) throws(Refusal) in
             try CustomerCursor(text, of: app, byEmail: email != nil)
         }
         // The cursor is taken before the first customer is read. A change meanwhile is then on the page or in an event.
@@ -51,7 +44,7 @@ struct CustomerListRoutes: Sendable {
     }
 
     /// The customers of a page, and the number of statements of their purchases.
-    private func customers(
+    private static func customers(
         _ request: AuthenticatedRequest, of app: String, withEmail email: String?, after cursor: ScanCursor?
     ) async throws -> (page: ScanPage<CustomerRecord>, statements: Int) {
         var limit = email == nil ? Self.pageLimit : Self.emailLimit
@@ -67,7 +60,7 @@ struct CustomerListRoutes: Sendable {
         }
     }
 
-    private func answer(
+    private static func answer(
         _ request: AuthenticatedRequest, _ customers: [CustomerRecord], _ statements: Int, nextCursor: String? = nil,
         eventsCursor: String? = nil
     ) async throws -> Answer<CustomerListBody>? {
@@ -82,8 +75,9 @@ struct CustomerListRoutes: Sendable {
     }
 
     /// The environments that count for any of the customers.
-    private func environments(of customers: [CustomerRecord], _ rule: EnvironmentRule) -> Set<AppStoreModel.Environment>
-    {
+    private static func environments(
+        of customers: [CustomerRecord], _ rule: EnvironmentRule
+    ) -> Set<AppStoreModel.Environment> {
         customers.reduce(into: []) { $0.formUnion(rule.counted(for: $1.ids)) }
     }
 }

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Requests to the App Store for a backend or an operator: lookups, and changes for customers.
+
+import AppStoreAPI
+import AppStoreModel
+import HTTPTypes
+import PurchaseLedger
+import Reconciliation
+
+/// The maximum length of a body in bytes: enough for an extension that lists all storefronts.
+private let bodyLimit = 16 << 10
+
+/// The timeout of a lookup or change at the App Store: a third of the default `requestTimeout`.
+private let limit = Duration.seconds(20)
+
+package enum LookUpOrder: NamedOperation {
+    private static let order = Field(
+        "id", in: .path, "an order id, from the e-mail to a customer", option: "order-id")
+
+    package static let operation = Operation(
+        .get, "/v1/orders/{id}", "asks for the transactions of an order", command: "app-store order",
+        notes: """
+            Production only.
+
+              quittance app-store order MV5G8XK2PQ --config quittance.json
+            """,
+        [order, .environment], unknown: "The order", errors: ErrorCode.ofAppStore
+    ) { request -> Answer<FoundTransactionsBody>? in
+        let reconciler = try request.reconciler()
+        guard let found = try await reconciler.lookUpOrder(request.text(order), within: limit) else { return nil }
+        return try await Answer(FoundTransactionsBody(found, in: reconciler))
+    }
+}
+
+package enum ReadRefunds: NamedOperation {
+    package static let operation = Operation(
+        .get, "/v1/transactions/{id}/refunds", "asks for the refunded purchases of a customer",
+        command: "app-store refunds",
+        notes: "  quittance app-store refunds 410000000000001 --config quittance.json",
+        [.transaction, .environment], errors: ErrorCode.ofAppStore
+    ) { request in
+        let reconciler = try request.reconciler()
+        do {
+            let found = try await reconciler.refunds(of: request.text(.transaction), within: limit)
+            return try await Answer(FoundTransactionsBody(found, in: reconciler))
+        } catch is UnfinishedRefunds {
+            throw Refusal(
+                .appStoreUnavailable,
+                """
+                The customer has more refunds than could be read in time. The refunds read in time are recorded. POST \
+                /v1/backfill brings in all of them with the customer's whole history.
+                """, isRetryable: false)
+        }
+    }
+}
+
+package enum SetAppAccountToken: NamedOperation {
+    private static let account = Field("appAccountToken", "the account: a UUID", isRequired: true, isArgument: true)
+
+    package static let operation = Operation(
+        .put, "/v1/transactions/{id}/app-account-token", "sets the account of a purchase",
+        command: "app-store set-app-account-token",
+        notes: "It is for a purchase such as one made outside the app.",
+        [.purchase, .environment, account], upTo: bodyLimit, errors: ErrorCode.ofAppStore
+    ) { request in
+        let id = try await request.reconciler().setAppAccountToken(
+            request.text(account), of: request.text(.purchase), within: limit)
+        return try Answer(AppAccountTokenBody(originalTransactionId: id, appAccountToken: request.text(account)))
+    }
+}
+
+// MARK: - Extensions
+
+private let days = Field("extendByDays", "the days", .number(1...90), isRequired: true, option: "days")
+private let code = Field(
+    "extendReasonCode", "0 undeclared, 1 customer satisfaction, 2 other, 3 service issue or outage", .number(0...3),
+    isRequired: true, option: "reason")
+private let identifier = Field(
+    "requestIdentifier", "a UUID for this request, the same again only to repeat it after a failure", isRequired: true,
+    isMadeUp: true)
+
+package enum ExtendSubscription: NamedOperation {
+    package static let operation = Operation(
+        .post, "/v1/subscriptions/{id}/extension", "extends the renewal date of a subscription",
+        command: "app-store extend",
+        notes: """
+            It cannot be undone.
+
+              quittance app-store extend 410000000000001 --days 7 --reason 3 \
+                  --config quittance.json
+            """,
+        [.purchase, .environment, days, code, identifier], upTo: bodyLimit, errors: ErrorCode.ofAppStore
+    ) { request in
+        let asked = ExtendRenewalDateRequest(
+            extendByDays: request[days]?.integer.map(Int.init) ?? 0,
+            extendReasonCode: Open(rawValue: request[code]?.integer.map(Int.init) ?? 0),
+            requestIdentifier: request.text(identifier))
+        return try await Answer(request.reconciler().extend(asked, of: request.text(.purchase), within: limit))
+    }
+}
+
+package enum ExtendAll: NamedOperation {
+    private static let product = Field(
+        "productId", "the product", .text(.catalogueName), isRequired: true, option: "product-id", isArgument: true)
+    private static let storefronts = Field(
+        "storefrontCountryCodes", "a storefront's country, such as DEU; all without it",
+        .list(.other, atMost: 1000), option: "storefront")
+
+    package static let operation = Operation(
+        .post, "/v1/extensions", "extends all active subscriptions of a product", command: "app-store extend-all",
+        notes: """
+            It says how many active subscriptions of the product the ledger has, and asks. It takes hours or days; \
+            quittance app-store extension-status shows how far it is.
+
+              quittance app-store extend-all com.example.notes.pro \
+                  --days 2 --reason 3 --config quittance.json
+            """,
+        [.environment, days, code, identifier, product, storefronts], upTo: bodyLimit, errors: ErrorCode.ofAppStore,
+        question: { try await question($0) }
+    ) { request in
+        var asked = MassExtendRenewalDateRequest(
+            extendByDays: request[days]?.integer.map(Int.init) ?? 0,
+            extendReasonCode: Open(rawValue: request[code]?.integer.map(Int.init) ?? 0),
+            requestIdentifier: request.text(identifier), productId: request.text(product))
+        asked.storefrontCountryCodes = request[storefronts]?.array?.compactMap(\.string)
+        return try await Answer(request.reconciler().extendAll(asked, within: limit))
+    }
+
+    private static func question(_ request: AuthenticatedRequest) async throws -> String {
+        let name = request.text(product)
+        let count = try await request.ledger.activeSubscriptions(of: name, in: request.scope, at: request.now)
+        let places = request[storefronts]?.array.map { " in \($0.compactMap(\.string).joined(separator: ", "))" } ?? ""
+        let number = request[days]?.integer ?? 0
+        return """
+            The ledger has \(count) active \(count == 1 ? "subscription" : "subscriptions") of \(name) in all \
+            storefronts of \(request.scope.environment.rawValue). Extend all that the App Store has\(places) by \
+            \(number) \(number == 1 ? "day" : "days")? It cannot be undone.
+            """
+    }
+}
+
+package enum GetExtension: NamedOperation {
+    private static let product = Field(
+        "productId", in: .path, "the product", .text(.catalogueName), option: "product-id")
+    private static let request = Field(
+        "requestIdentifier", in: .path, "that of the extension", option: "request-identifier")
+
+    package static let operation = Operation(
+        .get, "/v1/extensions/{productId}/{requestIdentifier}", "says how far such an extension is",
+        command: "app-store extension-status", [product, request, .environment], unknown: "The extension",
+        errors: ErrorCode.ofAppStore
+    ) { asked in
+        try await Answer(
+            asked.reconciler().extensionStatus(
+                of: asked.text(product), requestIdentifier: asked.text(request), within: limit))
+    }
+}
+
+// MARK: - A whole history
+
+package enum BackfillCustomer: NamedOperation {
+    private static let transaction = Field("transactionId", "any transaction id of the customer")
+    private static let order = Field("orderId", "an order id of the customer")
+    private static let document = Field("document", "a document about the customer", .document)
+
+    package static let operation = Operation(
+        .post, "/v1/backfill", "brings the whole history of one customer from the App Store into the ledger",
+        command: "app-store backfill",
+        notes: "For many customers at once, see quittance backfill.",
+        // One receipt of the largest size as base64, as for verifyReceipt.
+        [.environment, transaction, order, document], upTo: Limits.verifyReceiptRequest,
+        statuses: [.ok, .accepted], errors: ErrorCode.ofAppStore.union([.notFound])
+    ) { request in
+        let question = try question(request)
+        do {
+            // No request to the App Store begins in the second half of the time. If the history is not complete by
+            // then, a job reads the rest.
+            switch try await request.reconciler().takeHistory(question, within: limit) {
+            case .complete(let report): return try Answer(BackfillBody(report))
+            case .later(let job): return try Answer(BackfillBody(job), .accepted)
+            }
+        } catch let error as HistoryQuestionError {
+            throw Refusal(.notFound, error.description)
+        }
+    }
+
+    @inline(never)
+    private static func question(_ request: AuthenticatedRequest) throws -> HistoryQuestion {
+        let given = [transaction, order, document].compactMap { field in
+            request[field]?.string.map { (field: field, text: $0) }
+        }
+        guard given.count == 1, let (field, text) = given.first else {
+            throw Refusal.invalid("The request has not one of transactionId, orderId and document.")
+        }
+        do throws(HistoryQuestionError) {
+            switch field {
+            case transaction: return try HistoryQuestion(transactionId: text)
+            case order: return try HistoryQuestion(orderId: text)
+            default: return try HistoryQuestion(document: text.utf8)
+            }
+        } catch {
+            throw Refusal.invalid("\(field.name): \(error)")
+        }
+    }
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import HTTPTypes
+import PurchaseLedger
+import ServiceLifecycle
+
+/// The events about customers and purchases, page by page.
+package enum ListEvents: NamedOperation {
+    /// The maximum number of events on a page.
+    private static let pageLimit = 500
+
+    /// The maximum number of pages that a request with a filter reads: a fraction of a second's work.
+    private static let maxPages = 20
+
+    private static let after = Field(
+        "after", in: .query, "the cursor after which the page begins; the first event without it")
+    private static let limit = Field(
+        "limit", in: .query, "the most events on the page, from 1 to 500; 100 without it",
+        .number(1...Int64(pageLimit)))
+    /// Many proxies end an idle request after a minute.
+    private static let wait = Field(
+        "wait", in: .query, "the most seconds to wait for an event if there is none, from 0 to 60; 0 without it",
+        .number(0...60))
+    fileprivate static let kind = Field(
+        "kind", in: .query, "only events of these kinds, separated by commas; all kinds without it",
+        .words(LedgerEvent.Kind.allCases.map(\.rawValue)))
+    fileprivate static let customer = Field(
+        "customer", in: .query, "only events of the customer with this id; all customers without it",
+        .text(.customerID))
+
+    package static let operation = Operation(
+        .get, "/v1/events", "returns a page of what changed", command: "events",
+        [after, limit, wait, kind, .eventEnvironment, customer], errors: [.invalidCursor, .cursorExpired]
+    ) { try await answer($0) }
+
+    private static func answer(_ request: AuthenticatedRequest) async throws -> Answer<EventPageBody> {
+        let limit = request[limit]?.integer.map(Int.init) ?? 100
+        let wait = request[wait]?.integer ?? 0
+        let filter = EventFilter(request)
+        do {
+            let (page, isAtEnd) = try await page(request, filter, limit)
+            guard isAtEnd, wait > 0 else { return try Answer(EventPageBody(page)) }
+            let position = EventPosition(bundleId: request.scope.bundleId, cursor: page.next)
+            let time = min(.seconds(wait), request.server.bounds.maxWait)
+            return try await answer(request, after: position, filter, limit, time)
+        } catch let error as EventCursorError {
+            throw Refusal(error)
+        }
+    }
+
+    /// The first page with events that the filter lets through, or an empty page: at the end of the events, or after
+    /// as many pages as a request reads.
+    private static func page(
+        _ request: AuthenticatedRequest, _ filter: EventFilter, _ limit: Int
+    ) async throws -> (page: EventPage, isAtEnd: Bool) {
+        var cursor = (request[after]?.string).map(EventCursor.init(rawValue:))
+        var reads = 0
+        while true {
+            let page = try await request.ledger.events(
+                of: request.scope.bundleId, after: cursor, limit: filter == EventFilter() ? limit : pageLimit,
+                at: request.wall)
+            guard !page.events.isEmpty else { return (page, true) }
+            // The ids are read after the page: two customers may have been merged since the request arrived.
+            let matches = try await filter.withAllIds(in: request.ledger).matches(in: FoundEvents(page)).first(limit)
+            cursor = page.next
+            reads += 1
+            guard matches.events.isEmpty, reads < maxPages else { return (matches, false) }
+        }
+    }
+
+    /// Waits for the next event. A shutdown ends the wait, and so does the revocation of the key.
+    private static func answer(
+        _ request: AuthenticatedRequest, after position: EventPosition, _ filter: EventFilter, _ limit: Int,
+        _ time: Duration
+    ) async throws -> Answer<EventPageBody> {
+        let page = try await cancelWhenGracefulShutdown {
+            try await request.wait {
+                let server = request.server
+                return try await request.service.followers.page(
+                    after: position, matching: filter, upTo: limit, within: time, room: server.bounds.followers,
+                    clock: server.clock, now: { request.now })
+            }
+        }
+        if let page { return try Answer(EventPageBody(page)) }
+        let none = EventPageBody(EventPage(events: [], customerIds: [:], next: position.cursor))
+        return Answer(
+            json: try JSONWriter.bytes(publishing: none), headers: [.retryAfter: "\(ServerBounds.retryAfter)"])
+    }
+}
+
+extension EventFilter {
+    init(_ request: AuthenticatedRequest) {
+        kinds = (request[ListEvents.kind]?.array).map { Set($0.compactMap(\.string)) }
+        environment = request.environment
+        customers = (request[ListEvents.customer]?.string).map { [CustomerID($0, of: request.scope.bundleId)] }
+    }
+}

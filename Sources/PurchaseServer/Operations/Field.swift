@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The fields of an operation's input. HTTP, the command line and their help read them here.
+
+package import AppStoreModel
+import PurchaseLedger
+
+/// A part of the path, a parameter of the query or a member of the body; on the command line an argument or an option.
+package struct Field: Hashable, Sendable {
+    package enum Place: Sendable {
+        case path, query, body
+    }
+
+    package enum Form: Hashable, Sendable {
+        case text(TextForm)
+        /// A text as long as the body, such as a signed document.
+        case document
+        /// In milliseconds since 1970; on the command line also as a date or as a distance from now.
+        case time
+        case number(ClosedRange<Int64>)
+        case flag
+        /// One of these words, in upper or lower case.
+        case word([String])
+        /// Different of these words, in a query and on the command line separated by commas.
+        case words([String])
+        /// Texts, as long as the body without a form, on the command line the values of an option that may be repeated.
+        case list(TextForm?, atMost: Int)
+        /// An object that the operation reads itself; on the command line arguments of the form `name=value`.
+        case object
+    }
+
+    package let name: String
+    package let place: Place
+    /// A phrase such as `a transaction id`.
+    package let meaning: String
+    package let form: Form
+    package let isRequired: Bool
+    /// Whether `null` is a value.
+    package let isNullable: Bool
+    /// The name on the command line, without hyphens before it.
+    package let option: String
+    /// Whether the command line has an argument, not an option.
+    package let isArgument: Bool
+    /// Whether a command makes up a UUID for a field that it was not given.
+    package let isMadeUp: Bool
+
+    init(
+        _ name: String, in place: Place = .body, _ meaning: String, _ form: Form = .text(.other),
+        isRequired: Bool = false, isNullable: Bool = false, option: String? = nil, isArgument: Bool = false,
+        isMadeUp: Bool = false
+    ) {
+        self.name = name
+        self.place = place
+        self.meaning = meaning
+        self.form = form
+        self.isRequired = isRequired || place == .path
+        self.isArgument = isArgument || place == .path || form == .object
+        self.isMadeUp = isMadeUp
+        self.isNullable = isNullable || form == .time
+        self.option = option ?? name.reduce("") { $0 + ($1.isUppercase ? "-\($1.lowercased())" : "\($1)") }
+    }
+
+    /// The form of the field's text, or of each of its texts.
+    package var textForm: TextForm? {
+        switch form {
+        case .text(let form): form
+        case .list(let form, _): form
+        default: nil
+        }
+    }
+}
+
+// MARK: - Shared fields
+
+extension Field {
+    static let customer = Field(
+        "id", in: .path, "your app's own id for a customer", .text(.customerID), option: "customer")
+    static let transaction = Field("id", in: .path, "a transaction id", option: "transaction-id")
+    /// For operations that find a purchase by any of its transactions.
+    static let purchase = Field(
+        "id", in: .path, "any transaction id or the original transaction id of a purchase", option: "purchase")
+    static let alias = Field("alias", "another id of the customer", .text(.customerID), isRequired: true)
+    static let reason = Field(
+        "reason", "the reason; events keep it for ever, so name no person", .text(.reason), isRequired: true)
+    static let environment = Field(
+        "environment", in: .query, "`production`, `sandbox`, `xcode` or `localTesting`; production without it",
+        .word(Environment.words))
+    /// A filter of events.
+    static let eventEnvironment = Field(
+        "environment", in: .query,
+        "`production`, `sandbox`, `xcode` or `localTesting`: only events of this environment; all without it",
+        .word(Environment.words))
+    /// For operations that can answer about several environments.
+    package static let environments = Field(
+        "environment", in: .query,
+        "`production`, `sandbox`, `any`, `xcode` or `localTesting`; see [Environments](#environments)",
+        .word(Environment.words + ["any"]))
+}
+
+extension Environment {
+    /// The names in requests, such as `production`.
+    package static let words = allCases.map { $0.rawValue.prefix(1).lowercased() + $0.rawValue.dropFirst() }
+}
+
+// MARK: - Faults
+
+/// A fault of an operation's input. HTTP and the command line say it in the same words.
+package struct FieldFault: Error {
+    let name: String
+    /// What follows the name.
+    let reason: String
+
+    init(_ name: String, _ reason: String) {
+        self.name = name
+        self.reason = reason
+    }
+
+    package var sentence: String { name + reason }
+
+    static func missing(_ name: String) -> FieldFault { FieldFault(name, " is missing.") }
+    static func twice(_ name: String) -> FieldFault { FieldFault("“\(name.prefix(shown))”", " is given twice.") }
+
+    static func unknown(_ name: String, known: [String]) -> FieldFault {
+        let accepted = known.isEmpty ? "none" : known.joined(separator: " and ")
+        return FieldFault("“\(name.prefix(shown))”", " is unknown. This route accepts \(accepted).")
+    }
+
+    /// The greatest number of characters of a name or value in a sentence.
+    fileprivate static let shown = 40
+}
+
+extension Field {
+    /// The name of the field in sentences: the member or parameter, or on the command line the argument or option.
+    package func name(isOption: Bool) -> String {
+        !isOption ? name : isArgument ? "<\(option)>" : "--\(option)"
+    }
+
+    /// Checks a value.
+    func check(_ value: JSONValue, isOption: Bool = false) throws(FieldFault) {
+        guard let reason = reason(against: value, isOption) else { return }
+        throw FieldFault(name(isOption: isOption), ": \(reason)")
+    }
+
+    private func reason(against value: JSONValue, _ isOption: Bool) -> String? {
+        if value == .null, isNullable { return nil }
+        // Not a constant: a right value, such as a receipt of 10 MB, needs no text.
+        var found: String {
+            switch value {
+            case .string(let text): "“\(text.prefix(FieldFault.shown))”"
+            case .array(let list): "A list of \(list.count)"
+            case .object: "An object"
+            default: "\(value.compactText.prefix(FieldFault.shown))"
+            }
+        }
+        switch form {
+        case .text(let form): return value.string.map { form.fault(in: $0) } ?? "\(found) is not a text."
+        case .document: return value.string == nil ? "\(found) is not a text." : nil
+        case .time:
+            guard value.integer(in: 0...Int64.max) == nil else { return nil }
+            let form = isOption ? "like 2026-01-31T12:00:00Z, a date, or days from now such as 30d" : Self.milliseconds
+            return "\(found) is not a time \(form)."
+        case .number(let range):
+            guard value.integer(in: range) == nil else { return nil }
+            return "\(found) is not a whole number from \(range.lowerBound) to \(range.upperBound)."
+        case .flag: return value.bool == nil ? "\(found) is neither true nor false." : nil
+        case .word(let words):
+            return words.word(value.string) == nil ? "\(found) is not one of \(words.joined(separator: ", "))." : nil
+        case .words(let words):
+            let list = value.array ?? []
+            if let unknown = list.first(where: { !words.contains($0.string ?? "") }) {
+                let text = (unknown.string ?? unknown.compactText).prefix(FieldFault.shown)
+                return "“\(text)” is not one of \(words.joined(separator: ", "))."
+            }
+            return list.isEmpty || Set(list).count < list.count ? "\(found) is not a list of different words." : nil
+        case .list(let form, let limit):
+            let texts = value.array?.compactMap(\.string) ?? []
+            guard (1...limit).contains(texts.count), texts.count == value.array?.count else {
+                return "\(found) is not a list of 1 to \(limit) texts."
+            }
+            return texts.lazy.compactMap { form?.fault(in: $0) }.first
+        case .object:
+            guard let names = value.members?.map(\.name), Set(names).count == names.count else {
+                return "\(found) is not an object with different names."
+            }
+            return nil
+        }
+    }
+
+    private static let milliseconds = "in whole milliseconds since 1970"
+
+    /// The value in a query. A text that is no value of the form stays a text, which ``check(_:isOption:)`` refuses.
+    func value(ofText text: String) -> JSONValue {
+        switch form {
+        case .time, .number:
+            // JSON has no plus sign either.
+            text.utf8.first != UInt8(ascii: "+") && Int64(text) != nil ? .number(text) : .string(text)
+        case .flag: text == "true" ? .bool(true) : text == "false" ? .bool(false) : .string(text)
+        case .words: .array(text.split(separator: ",", omittingEmptySubsequences: false).map { .string(String($0)) })
+        default: .string(text)
+        }
+    }
+}
+
+extension [String] {
+    /// The word that is equal to `text`, in upper or lower case.
+    func word(_ text: String?) -> String? { text.flatMap { text in first { $0.lowercased() == text.lowercased() } } }
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Grants: entitlements that a backend or an operator gives to customers without a purchase.
+
+import AppStoreModel
+import HTTPTypes
+import PurchaseLedger
+
+/// The maximum length of a body in bytes: all members at their greatest lengths, with every character escaped.
+private let bodyLimit = 8192
+private let path = "/v1/customers/{id}/grants"
+private let by = Field("by", "the name of the person who asked", .text(.author))
+private let line = lines(
+    "id", "entitlement", "environment", "isActive", "from", "until", "endedAt", "why", "by", "key", "endedBy")
+
+package enum MakeGrant: NamedOperation {
+    private static let id = Field(
+        "id", "an id for the grant, unique in the app; the ledger chooses one", .text(.grantID))
+    private static let entitlement = Field(
+        "entitlement", "a name in the configuration of the app", .text(.catalogueName), isRequired: true)
+    private static let from = Field("from", "the begin, not in the future; now without it", .time)
+    private static let until = Field("until", "the end", .time)
+    private static let forever = Field("forever", "whether it has no end", .flag)
+    private static let why = Field("why", "the reason for the grant, for people", .text(.why), isRequired: true)
+
+    package static let operation = Operation(
+        .post, path, "gives a customer an entitlement, once for each `id`", command: "grants make",
+        notes: """
+            Needs --until or --forever. With --id, the same command again makes no second grant. An unknown customer \
+            needs --new.
+
+              quittance grants make anna --entitlement pro --until 2027-01-31 \\
+                  --why "outage of May 3" --config quittance.json
+            """,
+        [.customer, .environment, id, entitlement, from, until, why, by, forever, .isNew], upTo: bodyLimit,
+        statuses: [.created, .ok], errors: [.unknownEntitlement, .otherGrant, .tooManyGrants, .unknownCustomer],
+        text: text
+    ) { request in
+        try request.requireRecorded()
+        guard (request.time(until) != nil) != (request[forever]?.bool == true) else {
+            throw Refusal.invalid("A grant needs until, or forever with the value true.")
+        }
+        let grant = GrantRequest(
+            id: request[id]?.string, entitlement: request.text(entitlement), environment: request.scope.environment,
+            from: request.time(from), until: request.time(until), why: request.text(why),
+            author: CustomerGrant.Author(request))
+        if let fault = grant.fault { throw Refusal.invalid(fault) }
+        try request.requireEntitlement(grant.entitlement)
+        try await request.requireKnown([request.customerId], makesNew: true)
+        let outcome = try await request.ledger.make(
+            grant, forCustomer: request.customerId, of: request.scope.bundleId, at: request.now)
+        switch outcome {
+        case .made(let grant):
+            var body = GrantBody(grant, at: request.now)
+            body.paidSubscription = try await paidSubscription(request)
+            return try Answer(body, .created)
+        case .known(let grant): return try Answer(GrantBody(grant, at: request.now))
+        case .refused(let refusal): throw Refusal(refusal)
+        }
+    }
+}
+
+extension MakeGrant {
+    /// The customer's running subscription that renews, if there is one: the grant does not stop its payments.
+    fileprivate static func paidSubscription(_ request: AuthenticatedRequest) async throws -> String? {
+        let holdings = try await request.ledger.holdings(of: request.customerId, in: request.scope, at: request.now)
+        let paid = holdings?.subscriptions.values.filter { $0.hasAccess && $0.willRenew == true }
+        return paid?.map(\.governing.originalTransactionId).min()
+    }
+
+    fileprivate static let text: @Sendable (JSONValue) -> String = { grant in
+        guard let id = grant["paidSubscription"]?.string else { return line(grant) }
+        return line(grant) + """
+
+            The customer goes on paying for the subscription \(id). quittance app-store extend gives free days \
+            instead, and cannot be undone.
+            """
+    }
+}
+
+package enum ListGrants: NamedOperation {
+    package static let operation = Operation(
+        .get, path, "returns the grants of a customer in all environments", command: "grants list",
+        notes: "Lists all grants that have not ended, and the last \(CustomerGrant.maxEnded) that have.",
+        [.customer], text: line
+    ) { request in
+        let grants = try await request.ledger.grants(ofCustomer: request.customerId, of: request.scope.bundleId)
+        return try Answer(GrantListBody(grants, at: request.now))
+    }
+}
+
+package enum EndGrant: NamedOperation {
+    private static let grant = Field("grant", in: .path, "the id of a grant of the customer", .text(.grantID))
+
+    package static let operation = Operation(
+        .post, path + "/{grant}/end", "ends a grant", command: "grants end", [.customer, grant, by], upTo: bodyLimit,
+        unknown: "The grant", text: line
+    ) { request in
+        let ended = try await request.ledger.endGrant(
+            request.text(grant), ofCustomer: request.customerId, of: request.scope.bundleId,
+            by: CustomerGrant.Author(request), at: request.now)
+        return try Answer(ended.map { GrantBody($0, at: request.now) })
+    }
+}
+
+extension CustomerGrant.Author {
+    fileprivate init(_ request: AuthenticatedRequest) {
+        self.init(keyId: request.keyId, name: request[by]?.string)
+    }
+}
+
+extension Refusal {
+    fileprivate init(_ refusal: GrantRefusal) {
+        let code: ErrorCode =
+            switch refusal {
+            case .otherGrant: .otherGrant
+            case .tooMany: .tooManyGrants
+            case .beginIsAhead, .endIsPast: .invalidRequest
+            }
+        self.init(code, refusal.message)
+    }
+}

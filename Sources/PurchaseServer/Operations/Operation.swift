@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package import AppStoreModel
+package import HTTPTypes
+package import PurchaseLedger
+
+/// What a backend and an operator may do: a route under `/v1`, a command with its help, and a row of the papers, from
+/// one declaration.
+package struct Operation: Sendable {
+    package let method: HTTPRequest.Method
+    /// The path, with the name of a field in braces for each part that is a field.
+    package let path: String
+    /// The purpose, as a predicate whose subject is the route, such as `returns a transaction`.
+    package let summary: String
+    /// The words of the command, such as `grants make`; empty if other commands do the same.
+    package let command: String
+    /// What the help says besides the fields: sentences, and indented examples.
+    package let notes: String
+    package let roles: Set<APIKey.Role>
+    package let fields: [Field]
+    /// The greatest length of a body in bytes; `nil` if the operation reads no body.
+    package let bodyLimit: Int?
+    package let statuses: [HTTPResponse.Status]
+    /// The type of the bodies of successful answers.
+    package let answer: any (Encodable & Sendable).Type
+    package let errors: Set<ErrorCode>
+    /// The answer for people: lines. `nil` if they too read the JSON.
+    package let text: (@Sendable (JSONValue) -> String)?
+    /// Whether a command that has this answer failed all the same.
+    package let isFailure: @Sendable (JSONValue) -> Bool
+    /// Whether the body has any members, which the operation reads itself.
+    package let readsBody: Bool
+    /// The subject of the error message if `perform` returns `nil`.
+    private let unknown: String?
+    /// The question before a command that cannot be undone.
+    private let question: (@Sendable (AuthenticatedRequest) async throws -> String)?
+    private let perform: @Sendable (AuthenticatedRequest) async throws -> Reply?
+
+    /// - Parameters:
+    ///   - unknown: The subject of the error message for status 404, which is the answer if `perform` returns `nil`.
+    ///   - question: Asks before the command does what cannot be undone.
+    init<Body: Encodable & Sendable>(
+        _ method: HTTPRequest.Method, _ path: String, _ summary: String, command: String = "", notes: String = "",
+        roles: Set<APIKey.Role> = [.server], _ fields: [Field], upTo bodyLimit: Int? = nil, readsBody: Bool = false,
+        statuses: [HTTPResponse.Status] = [.ok], unknown: String? = nil, errors: Set<ErrorCode> = [],
+        text: (@Sendable (JSONValue) -> String)? = nil,
+        isFailure: @escaping @Sendable (JSONValue) -> Bool = { _ in false },
+        question: (@Sendable (AuthenticatedRequest) async throws -> String)? = nil,
+        perform: @escaping @Sendable (AuthenticatedRequest) async throws -> Answer<Body>?
+    ) {
+        self.method = method
+        self.path = path
+        self.summary = summary
+        self.command = command
+        self.notes = notes
+        self.roles = roles
+        self.fields = fields
+        self.bodyLimit = bodyLimit
+        self.readsBody = readsBody
+        self.statuses = statuses
+        answer = Body.self
+        self.unknown = unknown
+        self.errors = unknown == nil ? errors : errors.union([.notFound])
+        self.text = text
+        self.isFailure = isFailure
+        self.question = question
+        self.perform = { try await perform($0)?.reply }
+    }
+
+    /// Whether it records documents or asks the App Store, and so needs all parts of a server.
+    package var needsServer: Bool { errors.contains(.otherRoots) }
+
+    /// The word of the method.
+    package var verb: String { method.rawValue }
+
+    package var isRead: Bool { method == .get }
+
+    /// Whether a person must confirm the command.
+    package var isConfirmed: Bool { question != nil }
+
+    /// The question before the command; `nil` if the command asks none.
+    func question(_ request: AuthenticatedRequest) async throws -> String? { try await question?(request) }
+
+    /// Answers an authenticated request.
+    func reply(to request: AuthenticatedRequest) async throws -> Reply {
+        var reply: Reply?
+        if let bodyLimit {
+            reply = try await request.withBody(upTo: bodyLimit) { request, bytes in
+                try await perform(request.adding(bytes, readsBody ? nil : fields))
+            }
+        } else {
+            reply = try await perform(request)
+        }
+        if let later = reply?.later { reply = try await later() }
+        guard let reply else { throw Refusal.notFound(unknown ?? "It") }
+        return reply
+    }
+}
+
+/// A type for each operation, because the commands of the program are types.
+package protocol NamedOperation: Sendable {
+    static var operation: Operation { get }
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// Finds the words that a mistyped word may have meant.
+package enum Spelling {
+    /// The maximum length of a compared word in characters. All names are shorter.
+    private static let maxWordLength = 64
+
+    /// The candidates with the fewest mistakes relative to `word`, without those that have too many.
+    package static func nearest(to word: String, in candidates: [String], atMost count: Int = 1) -> [String] {
+        guard word.count <= maxWordLength else { return [] }
+        // At most two mistakes are allowed or, in a long word, a mistake per three letters. A word of one or two
+        // letters is allowed fewer, so that at least one letter is correct.
+        let limit = min(max(2, word.count / 3), word.count - 1)
+        let near = candidates.filter { abs($0.count - word.count) <= limit }
+            .map { (name: $0, mistakes: mistakes(from: $0, to: word)) }.filter { $0.mistakes <= limit }
+        return near.sorted { $0.mistakes < $1.mistakes }.prefix(count).map(\.name)
+    }
+
+    /// The number of letters to add, omit, replace or swap with their neighbours (optimal string alignment).
+    private static func mistakes(from name: String, to word: String) -> Int {
+        let name = Array(name)
+        let word = Array(word)
+        var rows = [Array(0...word.count)]
+        for (i, letter) in name.enumerated() {
+            var row = [i + 1]
+            for (j, other) in word.enumerated() {
+                var best = min(rows[i][j + 1] + 1, row[j] + 1, rows[i][j] + (letter == other ? 0 : 1))
+                if i > 0, j > 0, letter == word[j - 1], other == name[i - 1] {
+                    best = min(best, rows[i - 1][j - 1] + 1)
+                }
+                row.append(best)
+            }
+            rows.append(row)
+        }
+        return rows[name.count][word.count]
+    }
+}

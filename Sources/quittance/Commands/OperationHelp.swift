@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import ArgumentParser
+import PurchaseServer
+
+// How the declaration of an operation appears on the command line: the parts that ArgumentParser reads, and the help.
+
+extension Field {
+    /// Whether the command line has one word for it.
+    var isSingleArgument: Bool { isArgument && form != .object }
+
+    /// The argument, option or flag of the field. An option takes several values, so that a second value is not lost
+    /// in silence.
+    var commandPart: Any {
+        let help = ArgumentHelp(sentence, valueName: form == .flag ? nil : option)
+        let name = NameSpecification.customLong(option)
+        if isSingleArgument { return Argument<String>(help: help) }
+        if isArgument { return Argument<[String]>(help: help) }
+        if form == .flag {
+            return Flag<Bool?>(name: name, inversion: .prefixedNo, exclusivity: .exclusive, help: help)
+        }
+        guard isRequired, !isMadeUp else { return Option<[String]>(wrappedValue: [], name: name, help: help) }
+        return Option<[String]>(name: name, help: help)
+    }
+
+    /// The meaning as a sentence, without marks and links.
+    private var sentence: String { meaning.replacing(/; see \[.*/, with: "").asSentence }
+
+    /// The field in the usage of a command, if it is required.
+    fileprivate var usage: String? {
+        if form == .object { return "<\(option)> ..." }
+        if isArgument { return "<\(option)>" }
+        guard isRequired, !isMadeUp else { return nil }
+        return form == .flag ? "(--\(option) | --no-\(option))" : "--\(option) <\(option)>"
+    }
+}
+
+extension Operation {
+    /// The purpose as a sentence.
+    var abstract: String { summary.asSentence }
+
+    var configuration: CommandConfiguration {
+        let topic = ConfigTopic.appStoreOptions
+        return CommandConfiguration(
+            commandName: command.split(separator: " ").last.map(String.init), abstract: abstract, usage: usage,
+            discussion: notes.isEmpty ? topic : "\(notes)\n\n\(topic)")
+    }
+
+    /// The usage, folded so that its lines fit on a terminal of 80 columns.
+    private var usage: String {
+        let parts = ["quittance", command] + fields.compactMap(\.usage) + ["[options]"]
+        return parts.dropFirst().reduce(into: parts[0]) { text, part in
+            // “USAGE: ” stands before the first line.
+            let room = text.contains("\n") ? 80 : 73
+            let line = text.split(separator: "\n").last ?? ""
+            text += line.count + part.count < room ? " \(part)" : "\n    \(part)"
+        }
+    }
+}
+
+extension String {
+    /// A phrase of the API's papers as a sentence of the help.
+    fileprivate var asSentence: String { prefix(1).uppercased() + dropFirst().replacing("`", with: "") + "." }
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreSimulator
+import HTTPTypes
+import PurchaseLedger
+import PurchaseServer
+import TestData
+import Testing
+
+/// What each declared operation does with an input in any other form than its fields have.
+@Suite struct OperationTests {
+    private typealias World = LedgerRoutesTests.World
+
+    private static let operations = Operation.all.map { $0.operation }
+
+    // MARK: - Values
+
+    private static func right(_ field: Field) -> JSONValue {
+        switch field.form {
+        case .text(.webhookURL): .string("https://example.com/")
+        case .text, .document: .string("1")
+        case .time: .number("1")
+        case .number(let range): .number("\(range.lowerBound)")
+        case .flag: .bool(true)
+        case .word(let words): .string(words[0])
+        case .words(let words): .array([.string(words[0])])
+        case .list: .array([.string("1")])
+        case .object: .object([])
+        }
+    }
+
+    /// Values in a wrong form, and out of the range.
+    private static func wrong(_ field: Field) -> [JSONValue] {
+        let values: [JSONValue] =
+            switch field.form {
+            case .text(let form): [.number("1"), .string(String(repeating: "x", count: form.length.upperBound + 1))]
+            case .document: [.number("1"), .array([])]
+            case .time: [.string("tomorrow"), .number("1.5"), .number("-1"), .number("9223372036854775808")]
+            case .number(let range): [.string("x"), .number("\(range.upperBound + 1)"), .number("1.5")]
+            case .flag: [.string("yes"), .number("1")]
+            case .word: [.string("moon"), .number("1")]
+            case .words(let words): [.string("moon"), .array([]), .array([.string(words[0]), .string(words[0])])]
+            case .list(_, let limit):
+                [.string("1"), .array([]), .array(.init(repeating: .string("1"), count: limit + 1))]
+            case .object: [.array([]), .string("x")]
+            }
+        return values + (field.isNullable ? [] : [.null]) + [.string("a\u{0}")].filter { _ in field.textForm != nil }
+    }
+
+    private struct Request {
+        let operation: Operation
+        var query = ""
+        var members: [JSONValue.Member]
+
+        /// A right request.
+        init(_ operation: Operation) {
+            self.operation = operation
+            members = operation.fields.filter { $0.place == .body && $0.isRequired }.map { .init($0.name, right($0)) }
+        }
+
+        func refusal(_ world: World) async throws -> String? {
+            let path = operation.path.replacing(/\{[^}]*\}/, with: "1") + query
+            let body = operation.bodyLimit == nil ? "" : JSONValue.object(members).compactText
+            let (status, answer) = try await world.send(operation.method, path, body)
+            guard status == .badRequest, answer["error"]?["code"]?.string == "invalidRequest" else { return nil }
+            return answer["error"]?["message"]?.string
+        }
+    }
+
+    // MARK: - HTTP
+
+    @Test(.takesLong) func `each member that is missing, wrong, unknown or given twice is refused by its name`()
+        async throws
+    {
+        let world = try await World()
+        for operation in Self.operations where operation.bodyLimit != nil && !operation.readsBody {
+            func check(_ name: String, _ text: String? = nil, _ change: (inout [JSONValue.Member]) -> Void) async throws
+            {
+                var request = Request(operation)
+                change(&request.members)
+                let message = try await request.refusal(world)
+                let isNamed = message?.hasPrefix(name) == true || message?.hasPrefix("“\(name)”") == true
+                #expect(isNamed && message?.contains(text ?? name) == true, "\(operation.path) \(request.members)")
+            }
+            for field in operation.fields where field.place == .body {
+                let name = field.name
+                if field.isRequired { try await check(name, "is missing") { $0.removeAll { $0.name == name } } }
+                for value in Self.wrong(field) {
+                    try await check(name) { $0 = $0.filter { $0.name != name } + [.init(name, value)] }
+                }
+                let member = JSONValue.Member(name, Self.right(field))
+                try await check(name, "is given twice") { $0 = $0.filter { $0.name != name } + [member, member] }
+            }
+            try await check("moon", "is unknown. This route accepts ") { $0.append(.init("moon", .null)) }
+        }
+    }
+
+    @Test(.takesLong) func `each parameter that is wrong, unknown or given twice is refused by its name`() async throws
+    {
+        let world = try await World()
+        for operation in Self.operations {
+            func check(_ query: String, _ name: String, _ text: String) async throws {
+                var request = Request(operation)
+                request.query = "?\(query)"
+                let message = try await request.refusal(world)
+                #expect(
+                    message?.contains(name) == true && message?.contains(text) == true, "\(operation.path) \(query)")
+            }
+            for field in operation.fields where field.place == .query {
+                let right = Self.right(field)
+                let text = right.string ?? right.array?.first?.string ?? right.compactText
+                try await check("\(field.name)=\(text)&\(field.name)=\(text)", field.name, "is given twice")
+                try await check("\(field.name)=%00", field.name, field.name)
+            }
+            try await check("moon=1", "“moon”", "is unknown. This route accepts ")
+        }
+    }
+
+    @Test func `a made-up body is never an error of the server`() async throws {
+        let world = try await World()
+        var random = SeededRandom(seed: 63)
+        for _ in 0..<10_000 {
+            guard let operation = Self.operations.randomElement(using: &random), operation.bodyLimit != nil else {
+                continue
+            }
+            let names = operation.fields.map(\.name) + ["moon"]
+            let members = (0..<Int.random(in: 0...5, using: &random)).map { _ in
+                JSONValue.Member(names.randomElement(using: &random) ?? "", Self.anything(using: &random))
+            }
+            let path = operation.path.replacing(/\{[^}]*\}/, with: "1")
+            let body = JSONValue.object(members).compactText
+            let (status, answer) = try await world.send(operation.method, path, body)
+            #expect(status != .internalServerError, "\(path) \(body): \(answer.compactText)")
+        }
+    }
+
+    private static let texts = [
+        "", "1", "anna", "pro", "gold", "30d", "2026-01-31", "-1", "all", "x=y", "production", "\u{0}", "\u{202e}", "😀",
+        "2000000000000", "9223372036854775807", "https://example.com/", "grant.made",
+        String(repeating: "x", count: 3000),
+    ]
+
+    private static func anything(using random: inout SeededRandom) -> JSONValue {
+        let text = texts.randomElement(using: &random) ?? ""
+        return switch Int.random(in: 0...8, using: &random) {
+        case 0: .null
+        case 1: .bool(text.isEmpty)
+        case 2:
+            .number(
+                ["0", "-1", "1.5", "2000000000000", "9223372036854775807", "1e99"].randomElement(using: &random) ?? "")
+        case 3: .array([.string(text), .null])
+        case 4: .array([.string(text)])
+        case 5: .object([.init(text, .object([.init("value", .string(text))]))])
+        default: .string(text)
+        }
+    }
+
+    // MARK: - Spelling
+
+    @Test func `swapped, missing, added and wrong letters are one mistake each`() {
+        let words = ["verify", "serve", "check", "--database"]
+        for word in ["evrify", "verfy", "verrify", "verifi", "veify"] {
+            #expect(Spelling.nearest(to: word, in: words) == ["verify"], "\(word)")
+        }
+        #expect(Spelling.nearest(to: "--dtabsae", in: words) == ["--database"])
+        for word in ["", "a", "ab", String(repeating: "verify", count: 1000)] {
+            #expect(Spelling.nearest(to: word, in: words) == [], "\(word)")
+        }
+    }
+
+    // MARK: - The command line
+
+    private static let now = LedgerRoutesTests.now
+
+    /// The words for a value.
+    private static func words(_ value: JSONValue) -> [String] {
+        value.array.map { $0.compactMap(\.string) } ?? [value.string ?? value.compactText]
+    }
+
+    private static func fault(_ operation: Operation, _ words: [String: [String]]) -> String? {
+        do {
+            _ = try FieldValues(operation.fields, at: now) { words[$0.option] ?? [] }
+            return nil
+        } catch {
+            return (error as? FieldFault)?.sentence ?? "\(error)"
+        }
+    }
+
+    @Test func `each option that is missing, wrong or given twice is refused by its name`() {
+        for operation in Self.operations where !operation.command.isEmpty {
+            var right: [String: [String]] = [:]
+            for field in operation.fields where field.isRequired {
+                right[field.option] = field.form == .object ? ["a=b"] : Self.words(Self.right(field))
+            }
+            #expect(Self.fault(operation, right) == nil, "\(operation.command)")
+            for field in operation.fields {
+                let name = field.name(isOption: true)
+                func check(_ words: [String], _ text: String) {
+                    var changed = right
+                    changed[field.option] = words
+                    let fault = Self.fault(operation, changed) ?? ""
+                    #expect(fault.contains(name) && fault.contains(text), "\(operation.command) \(words): \(fault)")
+                }
+                if field.isRequired { check([], "is missing") }
+                if [.document, .object].contains(field.form) || field.isListOfDocuments { continue }
+                check(["a\u{0}"], "")
+                if case .number(let range) = field.form { check(["\(range.upperBound + 1)"], "\(range.upperBound)") }
+                if case .list = field.form { continue }
+                let once = Self.words(Self.right(field))
+                check(once + once, field.form == .time ? "" : "is given twice")
+            }
+        }
+    }
+
+    @Test func `times on the command line are instants, dates, and days from now`() {
+        let field = MakeGrant.operation.fields.first { $0.name == "until" }
+        func time(_ text: String) -> Int64? {
+            guard let field, let values = try? FieldValues([field], at: Self.now, words: { _ in [text] }) else {
+                return nil
+            }
+            return values[field]?.integer
+        }
+        #expect(time("2026-01-31T00:00:00Z") == time("2026-01-31"))
+        #expect(time("30d") == Self.now.milliseconds + 30 * 86_400_000)
+        #expect(time("tomorrow") == nil && time("-1d") == nil && time("99999999999d") == nil)
+    }
+
+    @Test func `a made-up command line is right, or refused with a sentence`() {
+        var random = SeededRandom(seed: 64)
+        for _ in 0..<10_000 {
+            guard let operation = Self.operations.randomElement(using: &random) else { continue }
+            let values = try? FieldValues(operation.fields, at: Self.now) { _ in
+                (0..<Int.random(in: 0...2, using: &random)).map { _ in Self.texts.randomElement(using: &random) ?? "" }
+            }
+            guard let values else { continue }
+            #expect(values.path(operation.path).count == operation.path.split(separator: "/").count)
+            #expect(values.body.members != nil && values.query.allSatisfy { !$0.name.isEmpty })
+        }
+    }
+}
+
+extension Field {
+    fileprivate var isListOfDocuments: Bool { if case .list(nil, _) = form { true } else { false } }
+}
