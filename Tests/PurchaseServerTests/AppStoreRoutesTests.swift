@@ -122,9 +122,10 @@ import Testing
         shop.server.server.logger = Logger(label: "test") { _ in log }
         #expect(try await shop.server.send(.post, "/v1/backfill", #"{"transactionId":"7"}"#).0 == .notFound)
         for (body, form) in [
-            ("7\n8\n", nil), (#"{"transactionId":"7,8"}"#, nil), (#"{"transactionId":"7","orderId":"M1"}"#, nil),
-            ("", nil),
-        ] as [(String, String?)] {
+            ("transactionId,orderId\n7,M1", "has commas"), ("7\n8\n", "has several lines"),
+            (#"["7","8"]"#, "has commas"), (#"{"transactionId":"7,8"}"#, nil),
+            (#"{"transactionId":"7","orderId":"M1"}"#, nil), ("", nil),
+        ] {
             let (status, answer) = try await shop.server.send(.post, "/v1/backfill", body)
             let message = answer["error"]?["message"]?.string ?? ""
             #expect(status == .badRequest && message.contains("one id a line") == (form != nil), "\(message)")

@@ -169,7 +169,7 @@ package enum BackfillCustomer: NamedOperation {
         command: "app-store backfill",
         notes: "For many customers at once, see quittance backfill.",
         // One receipt of the largest size as base64, as for verifyReceipt.
-        [.environment, transaction, order, document], upTo: Limits.verifyReceiptRequest,
+        [.environment, transaction, order, document], upTo: Limits.verifyReceiptRequest, hint: hint,
         statuses: [.ok, .accepted], errors: ErrorCode.ofAppStore.union([.notFound])
     ) { request in
         let question = try question(request)
@@ -183,6 +183,12 @@ package enum BackfillCustomer: NamedOperation {
         } catch let error as HistoryQuestionError {
             throw Refusal(.notFound, error.description)
         }
+    }
+
+    /// For a list of ids in place of a body.
+    private static let hint: @Sendable ([UInt8]) -> String? = { body in
+        guard body.first != UInt8(ascii: "{"), let form = HistoryQuestionError.form(of: body) else { return nil }
+        return "\(form) Only quittance backfill takes a list."
     }
 
     @inline(never)

@@ -27,14 +27,14 @@ package enum MakeGrant: NamedOperation {
         .post, path, "gives a customer an entitlement, once for each `id`", command: "grants make",
         notes: """
             Needs --until or --forever. With --id, the same command again makes no second grant. An unknown customer \
-            needs --new.
+            needs --new. Prints the id of the grant, and on standard error the rest.
 
               quittance grants make anna --entitlement pro --until 2027-01-31 \\
                   --why "outage of May 3" --config quittance.json
             """,
         [.customer, .environment, id, entitlement, from, until, why, by, forever, .isNew], upTo: bodyLimit,
         statuses: [.created, .ok], errors: [.unknownEntitlement, .otherGrant, .tooManyGrants, .unknownCustomer],
-        text: text
+        text: lines("id"), remark: remark
     ) { request in
         try request.requireRecorded()
         guard (request.time(until) != nil) != (request[forever]?.bool == true) else {
@@ -68,7 +68,7 @@ extension MakeGrant {
         return paid?.map(\.governing.originalTransactionId).min()
     }
 
-    fileprivate static let text: @Sendable (JSONValue) -> String = { grant in
+    fileprivate static let remark: @Sendable (JSONValue) -> String = { grant in
         guard let id = grant["paidSubscription"]?.string else { return line(grant) }
         return line(grant) + """
 

@@ -26,10 +26,14 @@ package struct Operation: Sendable {
     package let errors: Set<ErrorCode>
     /// The answer for people: lines. `nil` if they too read the JSON.
     package let text: (@Sendable (JSONValue) -> String)?
+    /// What people also read, but no script: a command prints it as an error.
+    package let remark: (@Sendable (JSONValue) -> String)?
     /// Whether a command that has this answer failed all the same.
     package let isFailure: @Sendable (JSONValue) -> Bool
     /// Whether the body has any members, which the operation reads itself.
     package let readsBody: Bool
+    /// What the refusal of a body that is no JSON object says besides.
+    private let hint: (@Sendable (_ body: [UInt8]) -> String?)?
     /// The subject of the error message if `perform` returns `nil`.
     private let unknown: String?
     /// The question before a command that cannot be undone.
@@ -42,8 +46,9 @@ package struct Operation: Sendable {
     init<Body: Encodable & Sendable>(
         _ method: HTTPRequest.Method, _ path: String, _ summary: String, command: String = "", notes: String = "",
         roles: Set<APIKey.Role> = [.server], _ fields: [Field], upTo bodyLimit: Int? = nil, readsBody: Bool = false,
-        statuses: [HTTPResponse.Status] = [.ok], unknown: String? = nil, errors: Set<ErrorCode> = [],
-        text: (@Sendable (JSONValue) -> String)? = nil,
+        hint: (@Sendable (_ body: [UInt8]) -> String?)? = nil, statuses: [HTTPResponse.Status] = [.ok],
+        unknown: String? = nil, errors: Set<ErrorCode> = [], text: (@Sendable (JSONValue) -> String)? = nil,
+        remark: (@Sendable (JSONValue) -> String)? = nil,
         isFailure: @escaping @Sendable (JSONValue) -> Bool = { _ in false },
         question: (@Sendable (AuthenticatedRequest) async throws -> String)? = nil,
         perform: @escaping @Sendable (AuthenticatedRequest) async throws -> Answer<Body>?
@@ -57,11 +62,13 @@ package struct Operation: Sendable {
         self.fields = fields
         self.bodyLimit = bodyLimit
         self.readsBody = readsBody
+        self.hint = hint
         self.statuses = statuses
         answer = Body.self
         self.unknown = unknown
         self.errors = unknown == nil ? errors : errors.union([.notFound])
         self.text = text
+        self.remark = remark
         self.isFailure = isFailure
         self.question = question
         self.perform = { try await perform($0)?.reply }
@@ -86,7 +93,7 @@ package struct Operation: Sendable {
         var reply: Reply?
         if let bodyLimit {
             reply = try await request.withBody(upTo: bodyLimit) { request, bytes in
-                try await perform(request.adding(bytes, readsBody ? nil : fields))
+                try await perform(request.adding(bytes, readsBody ? nil : fields, hint))
             }
         } else {
             reply = try await perform(request)

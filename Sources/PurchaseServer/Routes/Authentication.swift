@@ -126,13 +126,20 @@ package struct AuthenticatedRequest: Sendable {
 
     /// The request with its body.
     ///
-    /// - Parameter fields: `nil` for an operation that reads the body itself.
+    /// - Parameters:
+    ///   - fields: `nil` for an operation that reads the body itself.
+    ///   - hint: What the refusal of a body that is no JSON object says besides.
     @inline(never)
-    func adding(_ bytes: [UInt8], _ fields: [Field]?) throws -> AuthenticatedRequest {
+    func adding(
+        _ bytes: [UInt8], _ fields: [Field]?, _ hint: (([UInt8]) -> String?)?
+    ) throws -> AuthenticatedRequest {
         // A command has the values already.
         guard keyId != nil else { return self }
         var request = self
         let body = bytes.isEmpty ? .object([]) : JSONValue(readable: bytes)
+        if body?.members == nil, let hint = hint?(bytes) {
+            throw FieldFault("The body", " is not a JSON object. \(hint)")
+        }
         if let fields { try request.values.add(body, fields) } else { request.body = body }
         return request
     }

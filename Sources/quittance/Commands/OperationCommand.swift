@@ -95,6 +95,7 @@ struct OperationCommand<Name: NamedOperation>: AsyncParsableCommand, CustomRefle
         if !target.json, let text = Self.operation.text?(json) {
             if text.isEmpty { return Terminal.report("There is nothing to show.") }
             try Terminal.print(text.printableLines)
+            if let remark = Self.operation.remark?(json) { Terminal.printError(remark.printableLines) }
         } else {
             try Terminal.write(bytes + [UInt8(ascii: "\n")])
         }
