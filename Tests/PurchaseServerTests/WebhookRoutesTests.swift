@@ -123,7 +123,7 @@ import Testing
     @Test(arguments: [
         ("{}", "400 invalidRequest"), (#"{"url":"https://a.example","from":"x"}"#, "400 invalidCursor"),
         (#"{"url":"https://a.example","from":"7.abc"}"#, "400 invalidCursor"),
-        (#"{"url":"https://a.example","from":""}"#, "400 invalidRequest"),
+        (#"{"url":"https://a.example","from":""}"#, "400 invalidCursor"),
     ])
     func `a new endpoint needs a URL, and takes only a cursor of the app`(body: String, expected: String) async throws {
         let world = try await Self.world()

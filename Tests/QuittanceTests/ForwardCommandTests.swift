@@ -133,9 +133,9 @@ import Testing
     @Test func `without a secret the command makes a new one and prints it`() throws {
         func secret() throws -> String {
             // At this port nobody listens, so the command ends at once.
-            let outcome = try CommandLineTests.run([
-                "events", "--forward", "http://127.0.0.1:9/", "--server", "http://127.0.0.1:9", "--key", "qt_x",
-            ])
+            let outcome = try CommandLineTests.run(
+                ["events", "--forward", "http://127.0.0.1:9/", "--server", "http://127.0.0.1:9"],
+                environment: ["QUITTANCE_KEY": "qt_x"])
             #expect(outcome.status == 2 && outcome.output.isEmpty, "\(outcome)")
             let text = try #require(outcome.error.firstMatch(of: /signed with (whsec_\S+)/)).1
             #expect(Data(base64Encoded: String(text.dropFirst(6)))?.count == 32)
@@ -154,7 +154,7 @@ import Testing
     ])
     func `wrong usage of --forward is refused with status 2`(arguments: [String], message: String) throws {
         let outcome = try CommandLineTests.run(
-            ["events", "--key", "qt_x", "--server", "http://127.0.0.1:9"] + arguments)
+            ["events", "--server", "http://127.0.0.1:9"] + arguments, environment: ["QUITTANCE_KEY": "qt_x"])
         #expect(outcome.status == 2 && outcome.error.contains(message), "\(outcome)")
     }
 }
