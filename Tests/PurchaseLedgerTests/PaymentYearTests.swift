@@ -2,7 +2,6 @@
 
 import AppStoreModel
 import AppStoreSimulator
-import AppStoreTrust
 import PurchaseLedger
 import TestData
 import TestWorld
@@ -12,13 +11,13 @@ import Testing
 @Suite struct PaymentYearTests {
     @Test(arguments: Seeds.first(3, soak: 30))
     func `the payments in events are what the App Store charged and did not refund`(seed: UInt64) async throws {
-        var year = try PaymentYear(seed: seed, customers: 30)
+        var year = try RandomYear(seed: seed, customers: 30)
         try await year.run(steps: 400)
         try await year.expectEqualSums()
     }
 
     @Test(.takesLong) func `also those of 300 customers, with each kind of event`() async throws {
-        var year = try PaymentYear(seed: 7, customers: 300)
+        var year = try RandomYear(seed: 7, customers: 300)
         try await year.run(steps: 6000)
         let found = try await year.expectEqualSums()
         let kinds = LedgerEvent.Kind.allCases.filter(\.isAboutPayment)
@@ -29,128 +28,11 @@ import Testing
     }
 }
 
-/// A year with outages, in which documents arrive late, twice and in every order, and customers are merged, deleted and
-/// come back. In the end the App Store was asked for everything.
-private struct PaymentYear {
-    private var life: RandomWorld
-    private var random: SeededRandom
-    private let store: TestStore
-    private let verifier: AppStoreVerifier
-    private let ledger: Ledger
-    /// What occurred during an outage.
-    private var unheard: [Occurrence] = []
-
-    private static let scope = LedgerScope(bundleId: RandomWorld.app.bundleId, environment: .production)
-
-    init(seed: UInt64, customers: Int) throws {
-        life = try RandomWorld(seed: seed, newCustomers: customers)
-        random = SeededRandom(seed: ~seed)
-        store = try TestStore()
-        verifier = store.verifier()
-        let products = ["silver.week", "silver.month", "gold.month", "gold.year"]
-        let catalogue = Catalogue(
-            products: Dictionary(uniqueKeysWithValues: products.map { ($0, .init(entitlements: ["pro"])) }))
-        ledger = Ledger(
-            storage: MemoryLedgerStorage(),
-            rules: LedgerRules(catalogues: [Self.scope.bundleId: catalogue], claimPolicy: .transfer))
-    }
-
-    private var now: Timestamp { life.world.now }
-
-    private mutating func happens(oneOf count: Int) -> Bool { Int.random(in: 0..<count, using: &random) == 0 }
-
-    /// Of each sixty days, twelve have an outage.
-    private var isDown: Bool {
-        (now.milliseconds - RandomWorld.start.milliseconds) / 86_400_000 % 60 >= 48
-    }
-
-    mutating func run(steps: Int64) async throws {
-        for _ in 0..<steps {
-            let before = life.world.occurrences.count
-            // Half of it on average.
-            life.step(hours: 2 * 24 * 365 / steps)
-            let new = life.world.occurrences.dropFirst(before)
-            if isDown {
-                unheard += new
-            } else {
-                for occurrence in unheard where happens(oneOf: 2) { try await hear(occurrence) }
-                unheard = []
-                for occurrence in new { try await hear(occurrence) }
-            }
-            while try await ledger.publishDueChanges(at: now) >= 500 {}
-            if happens(oneOf: 3) { try await act() }
-        }
-        // Whatever the App Store signs now, it signs after the last deletion.
-        life.world.advance(to: now.advanced(by: .seconds(1)))
-        for name in names { try await backfill(name) }
-    }
-
-    private func hear(_ occurrence: Occurrence) async throws {
-        let token = try store.signer.notification(occurrence, from: life.world.catalogue)
-        let verified = try await verifier.verify(notification: token.utf8, at: occurrence.date)
-        guard let evidence = Evidence(verified) else { return }
-        _ = try await ledger.record([evidence], at: now)
-    }
-
-    // MARK: - What else happens
-
-    private var names: [String] { life.world.customers.values.map(\.name).sorted() }
-
-    private mutating func user() -> String { "user \(Int.random(in: 0..<names.count, using: &random))" }
-
-    private mutating func account() -> String {
-        life.world.customers.values.compactMap(\.appAccountToken).sorted().randomElement(using: &random) ?? ""
-    }
-
-    private mutating func act() async throws {
-        let name = names.randomElement(using: &random) ?? ""
-        let payload = life.world.history(of: name).randomElement(using: &random)?.transaction
-        switch Int.random(in: 0..<9, using: &random) {
-        case 0: try await present(receiptOf: name, by: nil)
-        case 1: try await present(receiptOf: name, by: user())
-        case 2: if let payload { try await record([payload], claimedBy: user()) }
-        case 3: _ = try await ledger.addAlias(user(), to: user(), in: Self.scope, at: now)
-        case 4: _ = try await ledger.addAlias(account(), to: user(), in: Self.scope, at: now)
-        case 5: _ = try await ledger.delete(user(), in: Self.scope, at: now)
-        case 6: _ = try await ledger.delete(account(), in: Self.scope, at: now)
-        case 7: try await backfill(name)
-        default: if let payload { try await migrate(payload) }
-        }
-    }
-
-    private func present(receiptOf name: String, by user: String?) async throws {
-        guard let receipt = life.world.receipt(of: name) else { return }
-        let evidence = try await verifier.evidence(receipt: store.signer.sign(receipt, at: now), at: now)
-        _ = try await ledger.record([evidence], claimedBy: user, at: now)
-    }
-
-    private func backfill(_ name: String) async throws {
-        try await record(life.world.history(of: name).map(\.transaction), isBackfill: true)
-    }
-
-    private func migrate(_ payload: JWSTransactionDecodedPayload) async throws {
-        guard payload.type == .autoRenewableSubscription else { return }
-        var payload = payload
-        payload.previousOriginalTransactionId = payload.originalTransactionId
-        payload.originalTransactionId = payload.transactionId
-        try await record([payload])
-    }
-
-    private func record(
-        _ payloads: [JWSTransactionDecodedPayload], claimedBy user: String? = nil, isBackfill: Bool = false
-    ) async throws {
-        var documents: [Evidence] = []
-        for payload in payloads {
-            let token = try store.signer.sign(payload, at: now)
-            documents.append(try await verifier.evidence(transaction: token, at: now))
-        }
-        _ = try await ledger.record(documents, claimedBy: user, isBackfill: isBackfill, at: now)
-    }
-
+extension RandomYear {
     // MARK: - Sums
 
     /// What was paid and what was refunded, in thousandths, by environment and currency.
-    private struct Sums: Equatable {
+    fileprivate struct Sums: Equatable {
         var paid: [String: Int64] = [:]
         var refunded: [String: Int64] = [:]
 
@@ -161,7 +43,7 @@ private struct PaymentYear {
     }
 
     /// The last that events say of a payment.
-    private struct Payment {
+    fileprivate struct Payment {
         var price: Int64
         var key: String
         var refunded: Int?
@@ -171,10 +53,10 @@ private struct PaymentYear {
     ///
     /// - Returns: The events about payments.
     @discardableResult
-    func expectEqualSums() async throws -> [LedgerEvent] {
+    fileprivate func expectEqualSums() async throws -> [LedgerEvent] {
         var expected = Sums()
         var ids: Set<String> = []
-        for transaction in names.flatMap({ life.world.history(of: $0) }).map(\.transaction) {
+        for transaction in names.flatMap({ transactions(of: $0) }) {
             ids.insert("\(transaction.environment?.rawValue ?? "") \(transaction.transactionId ?? "")")
             guard let price = transaction.price, let currency = transaction.currency else { continue }
             let refunded = transaction.revocationDate.map { _ in transaction.revocationPercentage ?? 100_000 }

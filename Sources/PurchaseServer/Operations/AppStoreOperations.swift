@@ -87,7 +87,7 @@ package enum ExtendSubscription: NamedOperation {
         notes: """
             It cannot be undone.
 
-              quittance app-store extend 410000000000001 --days 7 --reason 3 \
+              quittance app-store extend 410000000000001 --days 7 --reason 3 \\
                   --config quittance.json
             """,
         [.purchase, .environment, days, code, identifier], upTo: bodyLimit, errors: ErrorCode.ofAppStore
@@ -113,7 +113,7 @@ package enum ExtendAll: NamedOperation {
             It says how many active subscriptions of the product the ledger has, and asks. It takes hours or days; \
             quittance app-store extension-status shows how far it is.
 
-              quittance app-store extend-all com.example.notes.pro \
+              quittance app-store extend-all com.example.notes.pro \\
                   --days 2 --reason 3 --config quittance.json
             """,
         [.environment, days, code, identifier, product, storefronts], upTo: bodyLimit, errors: ErrorCode.ofAppStore,
