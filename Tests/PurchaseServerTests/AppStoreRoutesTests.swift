@@ -28,9 +28,11 @@ import Testing
         let orderId: String
         let reconciler: Reconciler
 
-        /// - Parameter days: How long ago she subscribed.
-        init(days: Int64 = 40) async throws {
-            server = try await World()
+        /// - Parameters:
+        ///   - days: How long ago she subscribed.
+        ///   - change: A change to the verifier.
+        init(days: Int64 = 40, _ change: (inout AppStoreVerifier) -> Void = { _ in }) async throws {
+            server = try await World(change)
             let service = try #require(server.server.ledger)
             var world = AppStoreSimulator.World(
                 selling: [.subscription("month", Period(1, .month))],
@@ -134,7 +136,7 @@ import Testing
         #expect(log.text.contains { $0.hasPrefix("The App Store refused a question") }, "\(log.text)")
         #expect(!log.text.contains { $0.hasPrefix("The App Store did not answer") })
         await shop.transport.update { $0.faults.timeouts = 1 }
-        #expect(try await shop.server.send(.get, "/v1/orders/\(shop.orderId)").0 == .serviceUnavailable)
+        #expect(try await shop.server.send(.get, "/v1/orders/\(shop.orderId)").0 == .badGateway)
         #expect(log.text.contains { $0.hasPrefix("The App Store did not answer") }, "\(log.text)")
     }
 
@@ -253,7 +255,7 @@ import Testing
             return APIAnswer(status: 200, headers: ["content-type": "application/json"], body: Array(page.utf8))
         }
         let (status, answer) = try await shop.server.send(.get, "/v1/transactions/\(shop.id)/refunds")
-        #expect(status == .serviceUnavailable)
+        #expect(status == .badGateway)
         #expect(answer["error"]?["retryable"] == .bool(false), "\(answer.compactText)")
         #expect(answer["error"]?["message"]?.string?.contains("POST /v1/backfill") == true)
         #expect(-pages.count <= 201)
@@ -307,13 +309,96 @@ import Testing
             let (xcode, refusal) = try await shop.server.send(method, path + "?environment=xcode", body)
             #expect(xcode == .badRequest && refusal["error"]?["code"]?.string == "invalidRequest", "\(path)")
         }
-        await shop.transport.update { $0.faults.timeouts = 1 }
-        for (method, path, body) in Self.routes.dropFirst() {
-            let (status, answer) = try await shop.server.send(method, path, body)
-            #expect(status == .serviceUnavailable, "\(path)")
-            #expect(answer["error"]?["code"]?.string == "appStoreUnavailable")
-            #expect(answer["error"]?["retryable"] == .bool(true))
+    }
+
+    // MARK: - Without a usable answer
+
+    /// What can come in the place of the App Store's answer.
+    struct Trouble: Sendable, CustomTestStringConvertible {
+        var testDescription: String
+        /// `nil` for silence.
+        var answer: APIAnswer?
+
+        init(_ name: String, status: Int, type: String, body: String, headers: [String: String] = [:]) {
+            testDescription = name
+            answer = APIAnswer(
+                status: status, headers: headers.merging(["content-type": type]) { $1 }, body: Array(body.utf8))
         }
+
+        init(number: Int, headers: [String: String] = [:]) {
+            self.init(
+                "\(number)", status: number / 10_000, type: "application/json",
+                body: #"{"errorCode":\#(number),"errorMessage":"x"}"#, headers: headers)
+        }
+
+        init() {
+            testDescription = "silence"
+        }
+    }
+
+    static let troubles =
+        [Trouble(), Trouble("no JSON", status: 200, type: "application/json", body: "{")]
+        + [200, 403, 404, 502, 503].map { Trouble("\($0) with a page", status: $0, type: "text/html", body: "<html>") }
+        + [5_000_000, 5_000_001, 4_040_002].map { Trouble(number: $0) }
+        + [
+            Trouble(number: 4_290_000),
+            Trouble(number: 4_290_000, headers: ["retry-after": "\(now.milliseconds + 3_600_000)"]),
+        ]
+
+    /// Each operation that asks the App Store, with a request about the subscriber.
+    private static func requests(
+        _ shop: Shop
+    ) throws -> [(operation: Operation, method: HTTPRequest.Method, path: String, body: String)] {
+        let operations = Operation.all.map { $0.operation }.filter { $0.errors.contains(.appStoreUnavailable) }
+        return try operations.map { operation in
+            let (method, path, body) = try #require(
+                routes.first { method, path, _ in
+                    let (parts, names) = (path.split(separator: "/"), operation.path.split(separator: "/"))
+                    return method == operation.method && parts.count == names.count
+                        && zip(parts, names).allSatisfy { $0 == $1 || $1.hasPrefix("{") }
+                }, "\(operation.path)")
+            let known = path.replacing("/M1", with: "/\(shop.orderId)").replacing("/1/", with: "/\(shop.id)/")
+            return (operation, method, known, body.replacing(#""1""#, with: #""\#(shop.id)""#))
+        }
+    }
+
+    @Test(arguments: troubles)
+    func `a question without a usable answer has a job and its next attempt, or is none of 503`(
+        trouble: Trouble
+    ) async throws {
+        let shop = try await Shop()
+        if trouble.answer == nil { await shop.transport.update { $0.faults.timeouts = 1 } }
+        shop.way.play { _ in trouble.answer }
+        for (operation, method, path, body) in try Self.requests(shop) {
+            let (status, answer) = try await shop.server.send(method, path, body)
+            if operation.path == BackfillCustomer.operation.path {
+                let jobs = try await shop.server.ledger.jobs().items
+                let job = try #require(jobs.first { $0.id.kind == .customerHistory }, "\(answer.compactText)")
+                #expect(status == .accepted && answer["nextAttempt"]?.integer == job.dueAt.milliseconds)
+            } else if trouble.testDescription == "4040002" {
+                #expect(status == .notFound && answer["error"]?["retryable"] == .bool(true), "\(path)")
+            } else {
+                #expect(status == .badGateway, "\(path): \(answer.compactText)")
+                #expect(answer["error"]?["code"]?.string == "appStoreUnavailable", "\(path)")
+                #expect(answer["error"]?["retryable"] == .bool(true), "\(path)")
+            }
+        }
+    }
+
+    @Test func `so it is with an answer whose signer cannot be checked now`() async throws {
+        let shop = try await Shop {
+            $0.revocation = .checked(
+                by: RevocationChecker(transport: PitfallRoutesTests.NoResponder()), acceptsUnknown: false)
+        }
+        for (operation, method, path, body) in try Self.requests(shop) {
+            let (status, answer) = try await shop.server.send(method, path, body)
+            #expect(status != .serviceUnavailable, "\(path)")
+            guard operation.path == LookUpOrder.operation.path else { continue }
+            #expect(status == .badGateway && answer["error"]?["code"]?.string == "appStoreUnavailable")
+            #expect(answer["error"]?["retryable"] == .bool(true), "\(answer.compactText)")
+        }
+        let job = try await shop.server.ledger.jobs().items.first { $0.id.kind == .customerHistory }
+        #expect(job?.failure?.hasPrefix("revocationUnknown") == true, "\(job?.failure ?? "")")
     }
 
     // MARK: - Orders and refunds

@@ -33,9 +33,9 @@ package enum ErrorCode: String, CaseIterable, Encodable, Sendable {
         case .cursorExpired: .gone
         case .tooLarge: .contentTooLarge
         case .internal: .internalServerError
-        case .appStoreCredentials: .badGateway
-        case .overloaded, .storageUnavailable, .otherRoots, .appStoreUnavailable, .revocationUnknown,
-            .otherWebhookSecrets:
+        // No job repeats a request that failed with one of them: 503 would say that this server does it later.
+        case .appStoreCredentials, .appStoreUnavailable: .badGateway
+        case .overloaded, .storageUnavailable, .otherRoots, .revocationUnknown, .otherWebhookSecrets:
             .serviceUnavailable
         default: .badRequest
         }

@@ -96,6 +96,9 @@ struct ErrorResponder {
     private static func response(_ refusal: Refusal) -> Response {
         var response = Response(refusal.status, json: ErrorBody(refusal).json)
         response.headers.append(contentsOf: refusal.headers)
+        if refusal.status == .serviceUnavailable, refusal.isRetryable, response.headers[.retryAfter] == nil {
+            response.headers[.retryAfter] = "\(ServerBounds.retryAfter)"
+        }
         return response
     }
 }

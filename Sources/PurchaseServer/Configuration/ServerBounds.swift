@@ -89,7 +89,7 @@ public struct ServerBounds: Sendable {
     /// on one thread, which is already longer than clients wait.
     package static let waitingBodies = 64
 
-    /// The number of seconds after which a client should retry a request that the overloaded server refused.
+    /// The number of seconds after which a client should retry a request that the server could not handle now.
     static let retryAfter: Int64 = 5
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 package import AppStoreModel
+import AppStoreTrust
 package import HTTPTypes
 package import PurchaseLedger
 
@@ -71,7 +72,14 @@ package struct Operation: Sendable {
         self.remark = remark
         self.isFailure = isFailure
         self.question = question
-        self.perform = { try await perform($0)?.reply }
+        let asksAppStore = errors.contains(.appStoreUnavailable)
+        self.perform = { request in
+            do {
+                return try await perform(request)?.reply
+            } catch let error as VerificationError where asksAppStore {
+                throw Refusal.unverifiedAnswer(error)
+            }
+        }
     }
 
     /// Whether it records documents or asks the App Store, and so needs all parts of a server.
