@@ -53,7 +53,13 @@ import Testing
         Case(
             name: "nothing, although there was more",
             pages: [page("a"), .answer(200, #"{"revision":"b","hasMore":false,"signedTransactions":[]}"#)], read: 1,
-            code: .contradiction, requests: 2),
+            code: .contradiction, requests: 6),
+        Case(
+            name: "nothing once, although there was more",
+            pages: [
+                page("a"), .answer(200, #"{"revision":"b","hasMore":false,"signedTransactions":[]}"#),
+                page("b", hasMore: false),
+            ], read: 2, requests: 3),
         Case(
             name: "an id that nobody knows", pages: [.code(.transactionIdNotFound)], read: 0, code: .refused,
             requests: 1),

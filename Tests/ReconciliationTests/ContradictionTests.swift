@@ -9,8 +9,8 @@ import Synchronization
 import TestData
 import Testing
 
-/// What becomes of a reading while an answer contradicts an earlier one: Apple no longer knows the customer whose first
-/// page it has just sent, or its pages never end.
+/// What becomes of a reading while an answer contradicts an earlier one or the ledger: Apple no longer knows the
+/// customer whose first page it has just sent, an answer lacks what Apple has signed, or its pages never end.
 @Suite struct ContradictionTests {
     private typealias Scene = JobTests.Scene
 
@@ -21,13 +21,24 @@ import Testing
         case receipt
     }
 
-    /// A request of a reading that is answered as if Apple had never known the customer.
+    /// A request of a reading that is answered as if Apple had never known the customer, or knew no purchase.
     struct Case: Sendable, CustomTestStringConvertible {
         var name: Name
         /// The number of different requests before this one.
         var position: Int
         var code: Int64 = 4_040_010
-        var testDescription: String { "\(name), request \(position), \(code)" }
+        var testDescription: String { "\(name), request \(position), \(word)" }
+
+        static let empty: Int64 = 0
+
+        /// What a failure says besides its code.
+        var word: String { code == Self.empty ? "is empty" : "\(code)" }
+
+        var answer: APIAnswer {
+            guard code == Self.empty else { return LyingStore.refusal(code) }
+            let body = #"{"hasMore":false,"revision":"r","signedTransactions":[],"data":[]}"#
+            return APIAnswer(status: 200, headers: ["content-type": "application/json"], body: Array(body.utf8))
+        }
     }
 
     /// The account, the app, and the id are unknown or not usable, or a number that Apple has not documented.
@@ -38,8 +49,11 @@ import Testing
     // After an order there is the first page, after a transaction's first page the second, and after this one the
     // statuses. Before the receipt's second id comes a true refusal of its first.
     static let cases =
-        codes.flatMap { code in (1...2).map { Case(name: .transaction, position: $0, code: code) } }
-        + (1...3).map { Case(name: .order, position: $0) } + (2...3).map { Case(name: .receipt, position: $0) }
+        (codes + [Case.empty]).flatMap { code in (1...2).map { Case(name: .transaction, position: $0, code: code) } }
+        + [4_040_010, Case.empty].flatMap { code in
+            (1...3).map { Case(name: .order, position: $0, code: code) }
+                + (2...3).map { Case(name: .receipt, position: $0, code: code) }
+        }
 
     /// Refuses a request of a reading a number of times.
     private final class Refusal: Sendable {
@@ -58,7 +72,7 @@ import Testing
                     return nil
                 }
                 state.times -= 1
-                return LyingStore.refusal(example.code)
+                return example.answer
             }
         }
     }
@@ -135,7 +149,7 @@ import Testing
         let outcome = try await customer.scene.reconciler.takeHistory(
             customer.question(example.name), within: .seconds(20))
         let job = try #require(Self.later(outcome))
-        #expect(job.failure?.hasPrefix("contradiction: ") == true && job.failure?.contains("\(example.code)") == true)
+        #expect(job.failure?.hasPrefix("contradiction: ") == true && job.failure?.contains(example.word) == true)
         #expect(job.dueAt > customer.scene.time.now)
         #expect(try await customer.job() == job)
         #expect(try await !customer.isWhole)
@@ -187,6 +201,62 @@ import Testing
         }
     }
 
+    // MARK: - What the ledger has
+
+    @Test func `an empty history of a transaction that the ledger has is asked for again, then by a job`()
+        async throws
+    {
+        let customer = try await Customer()
+        let question = try await customer.question(.transaction)
+        func outcome(times: Int) async throws -> Job? {
+            let refusal = Refusal(Case(name: .transaction, position: 0, code: Case.empty), times: times)
+            customer.scene.requests.answer = { refusal.answer(to: $0) }
+            return Self.later(try await customer.scene.reconciler.takeHistory(question, within: .seconds(20)))
+        }
+        // Of a transaction that nobody has seen, an empty history is believed.
+        #expect(try await outcome(times: .max) == nil)
+        #expect(try await !customer.isWhole)
+        #expect(try await outcome(times: 0) == nil)
+        #expect(try await customer.isWhole)
+        #expect(try await outcome(times: 1) == nil)
+        let job = try #require(try await outcome(times: .max))
+        #expect(job.failure?.hasPrefix("contradiction: ") == true && job.failure?.contains("is empty") == true)
+        try await customer.pass(seconds: 61)
+        #expect(try await customer.job()?.failure?.hasPrefix("contradiction: ") == true)
+        customer.scene.requests.answer = nil
+        try await customer.pass(seconds: 3600)
+        #expect(try await customer.job() == nil)
+    }
+
+    @Test func `statuses without the subscription about which they were asked are asked for again, and then each day`()
+        async throws
+    {
+        let scene = try await Scene()
+        try await scene.buy()
+        try await scene.work()
+        // Without an address for notifications, Apple keeps no history, so that the end of the period is not known.
+        await scene.transport.update { $0.notificationURLs = [:] }
+        try await scene.pass(days: 31)
+        let asked = JobTests.Counter()
+        scene.requests.answer = { request in
+            guard request.path.contains("/subscriptions/") else { return nil }
+            asked.add(request)
+            return Case(name: .transaction, position: 0, code: Case.empty).answer
+        }
+        func job() async throws -> Job? { try await scene.jobs().first { $0.id.kind == .subscriptionStatus } }
+        try await scene.work()
+        #expect(asked.count == 5)
+        #expect(try await job()?.failure?.hasPrefix("contradiction: ") == true)
+        try await scene.pass(seconds: 3600)
+        try await scene.work()
+        #expect(asked.count == 5)
+        scene.requests.answer = nil
+        try await scene.pass(days: 1)
+        try await scene.work()
+        #expect(try await job() == nil)
+        #expect(try await scene.entitlements == ["pro"])
+    }
+
     // MARK: - A backfill
 
     @Test(.takesLong, arguments: cases)
@@ -207,7 +277,7 @@ import Testing
         let lasting = Refusal(example, times: .max)
         customer.scene.requests.answer = { lasting.answer(to: $0) }
         let failure = try await outcome()
-        #expect(failure.hasPrefix("contradiction: ") && failure.contains("\(example.code)"), "\(failure)")
+        #expect(failure.hasPrefix("contradiction: ") && failure.contains(example.word), "\(failure)")
         #expect(try await !customer.isWhole)
         let single = Refusal(example, times: 1)
         customer.scene.requests.answer = { single.answer(to: $0) }

@@ -19,8 +19,14 @@ extension Endpoint {
             guard answer.body.count <= APIAnswer.bodyLimit else {
                 throw AnswerFault(sentence: "the answer is longer than \(APIAnswer.bodyLimit) bytes")
             }
-            if 200...299 ~= answer.status { return try success(answer) }
-            fault = refusal(answer, at: now)
+            if 200...299 ~= answer.status {
+                let contents = try success(answer)
+                guard isNeverEmpty, isEmpty(contents) else { return contents }
+                fault = AppStoreAPIError(
+                    .contradiction, "The answer to '\(name)' is empty, and Apple has said otherwise before.")
+            } else {
+                fault = refusal(answer, at: now)
+            }
         } catch {
             fault = AppStoreAPIError(.malformedAnswer, "The answer to '\(name)' is not usable: \(error.sentence).")
         }

@@ -33,8 +33,8 @@ public struct AppStoreAPIError: Error, Sendable, CustomStringConvertible {
         /// The answer is too long, is not JSON, lacks a required member, or has an undocumented status, or a body where
         /// Apple sends none.
         case malformedAnswer
-        /// The answer contradicts an earlier answer of the same reading: Apple refused an id that it had answered
-        /// about, or a page leads to a page that was read before.
+        /// The answer contradicts what Apple said before: Apple refused an id that it had answered about, or sent an
+        /// empty list of what it had signed, or a page leads to a page that was read before.
         case contradiction
         /// A list has more pages than the caller allows.
         case endlessPages

@@ -10,13 +10,6 @@ public protocol APIPage: Sendable {
     var next: String? { get }
     /// Whether there is a next page.
     var hasMore: Bool? { get }
-    /// Whether the page has nothing, although the page before has promised more.
-    var isBroken: Bool { get }
-}
-
-extension APIPage {
-    /// Never, of a list of which Apple does not say what its pages have.
-    public var isBroken: Bool { false }
 }
 
 extension HistoryResponse: APIPage {
@@ -24,8 +17,6 @@ extension HistoryResponse: APIPage {
     public static var nextParameter: String { "revision" }
     /// `revision`.
     public var next: String? { revision }
-    /// A next page has transactions.
-    public var isBroken: Bool { signedTransactions?.isEmpty ?? true }
 }
 
 extension RefundHistoryResponse: APIPage {
@@ -33,8 +24,6 @@ extension RefundHistoryResponse: APIPage {
     public static var nextParameter: String { "revision" }
     /// `revision`.
     public var next: String? { revision }
-    /// A next page has transactions.
-    public var isBroken: Bool { signedTransactions?.isEmpty ?? true }
 }
 
 extension NotificationHistoryResponse: APIPage {
@@ -111,11 +100,11 @@ public struct Pages<Page: APIPage>: AsyncSequence, Sendable {
             guard !isAtEnd else { return nil }
             var endpoint = pages.first
             if let cursor { endpoint.request.replace(Page.nextParameter, by: cursor) }
-            if count > 0 { endpoint.followsAnswer = true }
+            // The page before has promised more.
+            if count > 0 { endpoint = endpoint.following(answer: true, neverEmpty: true) }
             // An error ends the sequence.
             isAtEnd = true
             let page = try await pages.client.send(endpoint, to: pages.environment, within: pages.time)
-            if count > 0, page.isBroken { throw fault(.contradiction, "is empty, although the one before it has more") }
             isAtEnd = try !advance(past: page)
             return page
         }

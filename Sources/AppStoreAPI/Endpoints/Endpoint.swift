@@ -14,6 +14,8 @@ public struct Endpoint<Answer: Sendable>: Sendable {
     /// Whether Apple has already answered about the same id in this reading. Apple then knows the id, so a refusal is a
     /// ``AppStoreAPIError/Code/contradiction``, unless Apple refuses the place in a list.
     public var followsAnswer = false
+    /// Whether Apple has said that the list has something, so that an empty one is a contradiction too.
+    package var isNeverEmpty = false
     /// The requests that an app may send per second in production. Apple enforces 3,600 times this number per hour. The
     /// sandbox allows a tenth.
     public let ratePerSecond: Int
@@ -27,6 +29,8 @@ public struct Endpoint<Answer: Sendable>: Sendable {
     let errors: ErrorList
     /// Reads the body of a successful answer.
     let read: @Sendable (APIAnswer) throws(AnswerFault) -> Answer
+    /// Whether a list is empty; false of other answers.
+    var isEmpty: @Sendable (Answer) -> Bool = { _ in false }
 }
 
 /// The failures after which a client may repeat a request on its own.
@@ -76,8 +80,10 @@ extension Endpoint where Answer: Decodable {
     ///   - members: The required members of the answer. A list that Apple always sends, even if it is empty, is one of
     ///     them: without it, anybody's `{}` would be an empty list.
     ///   - isWhole: Whether an answer with these members has all that it must have.
+    ///   - isEmpty: Whether a list is empty of which Apple may have said otherwise.
     init(
-        _ row: EndpointRow, requiring members: String..., isWhole: @escaping @Sendable (Answer) -> Bool = { _ in true }
+        _ row: EndpointRow, requiring members: String..., isWhole: @escaping @Sendable (Answer) -> Bool = { _ in true },
+        isEmpty: @escaping @Sendable (Answer) -> Bool = { _ in false }
     ) {
         self.init(row) { answer throws(AnswerFault) in
             let json = try answer.json()
@@ -88,6 +94,7 @@ extension Endpoint where Answer: Decodable {
             guard isWhole(contents) else { throw AnswerFault(sentence: "a signed document is missing") }
             return contents
         }
+        self.isEmpty = isEmpty
     }
 }
 
@@ -104,10 +111,11 @@ extension Endpoint where Answer == Void {
 }
 
 extension Endpoint {
-    /// This endpoint with a different ``followsAnswer``.
-    package func following(answer followsAnswer: Bool) -> Self {
+    /// This endpoint with a different ``followsAnswer`` and ``isNeverEmpty``.
+    package func following(answer followsAnswer: Bool, neverEmpty isNeverEmpty: Bool) -> Self {
         var endpoint = self
         endpoint.followsAnswer = followsAnswer
+        endpoint.isNeverEmpty = isNeverEmpty
         return endpoint
     }
 

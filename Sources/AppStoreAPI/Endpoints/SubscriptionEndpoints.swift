@@ -13,7 +13,9 @@ extension Endpoint where Answer == StatusResponse {
     ) -> Self {
         var request = APIRequest("GET", "/inApps/v1/subscriptions/*", [anyTransactionId])
         request.add("status", statuses.map { "\($0.rawValue)" })
-        return Self(EndpointRow(name: "Get All Subscription Statuses", request: request, rate: 50), requiring: "data")
+        return Self(
+            EndpointRow(name: "Get All Subscription Statuses", request: request, rate: 50), requiring: "data",
+            isEmpty: { $0.data?.allSatisfy { $0.lastTransactions?.isEmpty != false } != false })
     }
 }
 

@@ -35,7 +35,8 @@ extension Endpoint where Answer == HistoryResponse {
         var request = APIRequest("GET", path, [id])
         request.query = filter.query
         return Self(
-            EndpointRow(name: name, request: request, rate: 50), requiring: "hasMore", "signedTransactions")
+            EndpointRow(name: name, request: request, rate: 50), requiring: "hasMore", "signedTransactions",
+            isEmpty: { $0.signedTransactions?.isEmpty != false })
     }
 }
 
@@ -101,7 +102,8 @@ extension Endpoint where Answer == RefundHistoryResponse {
         var request = APIRequest("GET", "/inApps/v2/refund/lookup/*", [anyTransactionId])
         if let revision { request.add("revision", [revision]) }
         let row = EndpointRow(name: "Get Refund History", request: request, rate: 10)
-        return Self(row, requiring: "hasMore", "signedTransactions")
+        return Self(
+            row, requiring: "hasMore", "signedTransactions", isEmpty: { $0.signedTransactions?.isEmpty != false })
     }
 
     /// Get Refund History V1 (deprecated): at most 50 refunds.

@@ -120,8 +120,10 @@ struct HistoryReading {
         if pages == nil {
             pages =
                 reconciler.client.pages(
-                    .transactionHistory(id).following(answer: unread.isAnswered == true), after: unread.revision,
-                    in: reconciler.scope.environment, within: timeout
+                    .transactionHistory(id).following(
+                        answer: unread.isAnswered == true,
+                        neverEmpty: unread.isAnswered == true && unread.revision == nil),
+                    after: unread.revision, in: reconciler.scope.environment, within: timeout
                 ).makeAsyncIterator()
         }
         guard let page = try await pages?.next() else { return false }
@@ -131,6 +133,12 @@ struct HistoryReading {
 
     /// Takes a page: a first page that the caller has requested, or the next page.
     mutating func take(_ page: HistoryResponse) async throws {
+        if page.signedTransactions?.isEmpty != false, unread.isAnswered != true, try await isInLedger() {
+            // Apple signed the transaction. The page is asked for again, and must have it.
+            unread.isAnswered = true
+            pages = nil
+            return
+        }
         let documents = await reconciler.verifier.checked(page, at: reconciler.now())
         let payloads = try hold(documents)
         unread.answered(with: payloads, upTo: page.revision)
@@ -146,6 +154,12 @@ struct HistoryReading {
             isKnown = true
         }
         if held.count >= Self.maxHeld { try await record() }
+    }
+
+    /// Whether the ledger has the transaction by which the customer is named.
+    private func isInLedger() async throws -> Bool {
+        guard let id = unread.transactions.first else { return false }
+        return try await reconciler.ledger.chain(of: TransactionKey(id, in: reconciler.scope)) != nil
     }
 
     private mutating func askStatuses(of id: String) async throws {

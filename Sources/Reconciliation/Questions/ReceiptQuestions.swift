@@ -31,7 +31,7 @@ extension Reconciler {
         do {
             try await ask(about: key, within: limit)
         } catch let error as AppStoreAPIError {
-            if error.code != .refused { receiptBudget.pause(at: now()) }
+            if ![.refused, .contradiction].contains(error.code) { receiptBudget.pause(at: now()) }
             if error.isRetryable { await askLater(about: key) }
         } catch let error as VerificationError where error.isRetryable {
             await askLater(about: key)

@@ -38,7 +38,9 @@ extension Reconciler {
         var refusal: String?
         do {
             try await ask(about: key, within: AppStoreClient.deadline)
-        } catch let error as AppStoreAPIError where !error.isRetryable && error.code == .refused {
+        } catch let error as AppStoreAPIError
+            where !error.isRetryable && error.code == .refused || error.code == .contradiction
+        {
             refusal = "\(error)"
         }
         if refusal == nil, try await !isUncertain(key) { return .done }
@@ -63,8 +65,8 @@ extension Reconciler {
         try await ledger.chain(key)?.subscription(ledger.rules.catalogue(scope), at: now())?.status.questionDelay != nil
     }
 
-    /// Asks for the states of all subscriptions of a customer, and records the answer. A chain (a purchase with its
-    /// renewals) names the customer.
+    /// Asks for the states of all subscriptions of a customer, and records the answer. The chain of a subscription (a
+    /// purchase with its renewals) names the customer.
     ///
     /// - Returns: `nil` if the answer has no document to record.
     @discardableResult func ask(about key: ChainKey, within limit: Duration) async throws -> RecordResult? {
@@ -75,7 +77,7 @@ extension Reconciler {
         return result
     }
 
-    /// Asks for the states of all subscriptions of a customer.
+    /// Asks for the states of all subscriptions of a customer who is known to have one.
     ///
     /// - Parameter followsAnswer: Whether the App Store has already answered about the customer in this reading.
     /// - Returns: The valid documents, and why the first invalid one is refused.
@@ -83,8 +85,9 @@ extension Reconciler {
         of key: ChainKey, followingAnswer followsAnswer: Bool = false, within limit: Duration
     ) async throws -> (evidence: [Evidence], refusal: VerificationError?) {
         recent.note([key], at: now())
+        // Apple lists subscriptions also after their end.
         let answer = try await client.send(
-            .subscriptionStatuses(key.originalTransactionId).following(answer: followsAnswer),
+            .subscriptionStatuses(key.originalTransactionId).following(answer: followsAnswer, neverEmpty: true),
             to: scope.environment, within: limit)
         var evidence: [Evidence] = []
         var refusal: VerificationError?
