@@ -283,6 +283,38 @@ struct HostileText: Sendable {
         (#"a\tb\nc"#, "a\tb\nc"), (#"e\u0301😀\u200d"#, "e\u{301}😀\u{200d}"),
     ]
 
+    /// Whether a text in JSON is an id of a customer.
+    private static func isCustomer(_ text: String) throws -> Bool {
+        TextForm.customerID.allows(try JSONValue(parsing: Array("\"\(text)\"".utf8)).string ?? "")
+    }
+
+    @Test func `an account that Apple signed names a customer who can be read and deleted by it, or none`()
+        async throws
+    {
+        let world = try await World()
+        let accounts =
+            Self.signed.map(\.0) + [String(repeating: "x", count: 256), String(repeating: "x", count: 257), " "]
+        try await Self.withClient(world) { send in
+            for (number, account) in accounts.enumerated() {
+                let transaction = try JSONValue(
+                    encoding: TestStore.transaction("\(300 + number)") { $0.appAccountToken = "account" }
+                ).compactText.replacing(#""account""#, with: #""\#(account)""#)
+                let body = try world.notification("SUBSCRIBED", transaction: world.store.sign(transaction))
+                #expect(try await send(.post, "/notifications/v2", body, .server).0 == 200)
+            }
+            let named = try accounts.filter(Self.isCustomer)
+            let ids = try named.map { try JSONValue(parsing: Array("\"\($0)\"".utf8)).string ?? "" }
+            let listed = try await send(.get, "/v1/customers", "", .server).1["items"]?.array ?? []
+            #expect(ids.count == 2 && listed.count == ids.count, "\(listed)")
+            for id in ids {
+                let path = "/v1/customers/\(Self.encoded(id))"
+                #expect(try await send(.get, path, "", .server).1["subscriptions"]?.array?.count == 1, "\(id)")
+                #expect(try await send(.delete, path, "", .server).0 == 200, "\(id)")
+            }
+            #expect(try await send(.get, "/v1/customers", "", .server).1["items"]?.array?.isEmpty == true)
+        }
+    }
+
     /// Submits purchases of products with such ids, and sends notifications about accounts with such ids.
     ///
     /// - Returns: All pages that a follower reads, and the bodies of all webhooks.
@@ -313,9 +345,10 @@ struct HostileText: Sendable {
         }
         let events = pages.dropFirst().flatMap { $0["items"]?.array ?? [] }
         for (text, expected) in Self.signed {
-            for name in ["productId", "customer"] {
-                #expect(events.contains { Self.isSame($0[name]?.string ?? "", expected) }, "\(name) \(text)")
-            }
+            #expect(events.contains { Self.isSame($0["productId"]?.string ?? "", expected) }, "\(text)")
+            // Nobody could read or delete a customer by an id that is published in another form.
+            let isCustomer = try Self.isCustomer(text)
+            #expect(events.contains { Self.isSame($0["customer"]?.string ?? "", expected) } == isCustomer, "\(text)")
         }
         let page = try await world.ledger.events(of: "com.example", after: nil, limit: 500)
         let bodies = try page.events.map { try JSONValue(parsing: WebhookPage.body(of: $0, in: page).get()) }

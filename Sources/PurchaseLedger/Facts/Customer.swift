@@ -64,9 +64,9 @@ extension String {
         return digits == 32 && !isLowercase ? lowercased() : self
     }
 
-    /// The normalized `appAccountToken` of a document; `nil` if the token is empty, because an empty token names no
-    /// account.
-    var normalizedAccountToken: String? { isEmpty ? nil : normalizedCustomerID }
+    /// The normalized `appAccountToken` of a document; `nil` if the token is no id of a customer: nobody could read or
+    /// delete the customer by it. Apple documents a UUID.
+    var normalizedAccountToken: String? { TextForm.customerID.allows(self) ? normalizedCustomerID : nil }
 }
 
 /// The reason why a purchase belongs to a customer.
