@@ -30,11 +30,13 @@ package struct PlainClient: Sendable {
     /// - Parameters:
     ///   - timeout: The longest time for connecting, and the longest pause within a response.
     ///   - redirects: The number of redirects to follow. With 0, a redirect is an answer like any other.
-    package init(timeout: TimeAmount, redirects: Int = 0) {
+    ///   - addresses: The addresses of hosts that the system does not resolve, for tests.
+    package init(timeout: TimeAmount, redirects: Int = 0, addresses: [String: String] = [:]) {
         // The library would end the process for a redirect to a port above 65535.
         var configuration = HTTPClient.Configuration(
             redirectConfiguration: .disallow, timeout: .init(connect: timeout, read: timeout))
         configuration.httpVersion = .http1Only
+        configuration.dnsOverride = addresses
         // If no server listens on the port, the request fails at once instead of after the timeout.
         configuration.connectionPool.retryConnectionEstablishment = false
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = Self.connectionsPerHost

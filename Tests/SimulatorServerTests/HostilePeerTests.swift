@@ -53,7 +53,8 @@ import Testing
 
     private static let hour = Duration.seconds(3600)
     private static let client = PlainClient(timeout: .hours(1), redirects: 5)
-    private static let responder = HTTPOCSPTransport(timeout: hour)
+    /// Whoever answers for the names in a network decides who is asked at the address in a certificate.
+    private static let responder = HTTPOCSPTransport(timeout: hour, addresses: ["ocsp.example.com": "127.0.0.1"])
 
     private static func ask(_ port: Int, upTo limit: Int = 1 << 20) async throws -> PlainAnswer {
         let request = HTTPClientRequest(url: "http://127.0.0.1:\(port)/")
@@ -69,7 +70,7 @@ import Testing
         },
         Asker(testDescription: "questions to OCSP responders") { port in
             // Its answers are those with status 200.
-            (try? await responder.answer(to: [0], from: "http://127.0.0.1:\(port)")).map { _ in 200 }
+            (try? await responder.answer(to: [0], from: "http://ocsp.example.com:\(port)")).map { _ in 200 }
         },
         Asker(testDescription: "the clock of a simulator") { port in
             _ = try? await SimulatorClock(
@@ -140,6 +141,18 @@ import Testing
             current.withLock { $0 = Framing.length.answer("200") }
             let last = await asker.status(port)
             #expect(last == 200 || asker.testDescription == "the clock of a simulator")
+        }
+    }
+
+    @Test func `the address of an OCSP responder is resolved, and the request names its host`() async throws {
+        let seen = Mutex<[String]>([])
+        let behaviour = RawServer.Behaviour.closesAfter(Framing.length.answer("200"))
+        try await RawServer.run(behaviour, onRequest: { text in seen.withLock { $0.append(text) } }) { port in
+            let answer = try await Self.responder.answer(to: [0], from: "http://ocsp.example.com:\(port)/x")
+            #expect(answer == Array("hello".utf8))
+            let request = seen.withLock { $0.first } ?? ""
+            #expect(request.hasPrefix("POST /x HTTP/1.1\r\n"))
+            #expect(request.lowercased().contains("\r\nhost: ocsp.example.com:\(port)\r\n"), "\(request)")
         }
     }
 

@@ -6,6 +6,7 @@ import AppStoreTrust
 import Logging
 import PurchaseServer
 import SimulatorServer
+import Synchronization
 import Testing
 
 /// A purchase server that takes its time from a simulator.
@@ -23,6 +24,35 @@ import Testing
                 try await simulator.command("/clock/advance", #"{"days":400}"#)
                 let end = Timestamp(milliseconds: RunningSimulator.start.milliseconds + 400 * 86_400_000)
                 _ = try await simulator.eventually { clock.now() == end ? true : nil }
+                group.cancelAll()
+            }
+        }
+    }
+
+    @Test func `an old answer, as from a cache, never sets the clock back`() async throws {
+        let state = Mutex<(now: Int64, requests: Int)>((2000, 0))
+        let behaviour = RawServer.Behaviour.closesAfterCurrent {
+            let body = state.withLock { state in
+                state.requests += 1
+                return #"{"now":\#(state.now),"speed":0.0}"#
+            }
+            return "HTTP/1.1 200 X\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\nAge: 99\r\nConnection: close\r\n"
+                + "Content-Length: \(body.utf8.count)\r\n\r\n\(body)"
+        }
+        try await RawServer.run(behaviour) { port in
+            let clock = try await SimulatorClock(
+                "http://127.0.0.1:\(port)", clock: ContinuousClock(), logger: Logger(label: "test"))
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { try await clock.run() }
+                for (answer, expected): (Int64, Int64) in [(1000, 2000), (3000, 3000), (0, 3000)] {
+                    let before = state.withLock { state in
+                        state.now = answer
+                        return state.requests
+                    }
+                    // The answer before the last one has been read.
+                    while state.withLock({ $0.requests }) < before + 3 { try await Task.sleep(for: .milliseconds(10)) }
+                    #expect(clock.now() == Timestamp(milliseconds: expected), "\(answer)")
+                }
                 group.cancelAll()
             }
         }

@@ -16,9 +16,11 @@ public struct HTTPOCSPTransport: OCSPTransport {
 extension HTTPOCSPTransport {
     /// Creates a transport with a client of its own. The client lives as long as the process.
     ///
-    /// - Parameter timeout: The longest time for everything.
-    package init(timeout: Duration) {
-        self.init(client: PlainClient(timeout: TimeAmount(timeout)), timeout: timeout)
+    /// - Parameters:
+    ///   - timeout: The longest time for everything.
+    ///   - addresses: As of ``PlainClient``.
+    package init(timeout: Duration, addresses: [String: String] = [:]) {
+        self.init(client: PlainClient(timeout: TimeAmount(timeout), addresses: addresses), timeout: timeout)
     }
 
     /// Creates a transport. All transports created in this way share one client, which lives as long as the process.
