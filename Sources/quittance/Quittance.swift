@@ -48,6 +48,7 @@ struct Quittance: AsyncParsableCommand {
             guard !CommandLine.arguments.isEmpty else {
                 throw ValidationError("The arguments are unknown: /proc is missing.")
             }
+            try requireUTF8()
             try requireNoKeyAsOption()
             try Suggestion.requireCommands(Array(CommandLine.arguments.dropFirst()), of: Self.self)
             var command = try parseAsRoot()
@@ -70,6 +71,15 @@ struct Quittance: AsyncParsableCommand {
             let message = text.hasPrefix("Error: ") ? String(text.dropFirst(7)) : text
             Terminal.printError("quittance: " + message.printableLines.withoutAPIKeys)
             Self.exit(withError: ExitCode(2))
+        }
+    }
+
+    /// Refuses other bytes than UTF-8. Swift replaces them by U+FFFD, which would then name a customer.
+    private static func requireUTF8() throws {
+        let arguments = UnsafeBufferPointer(start: CommandLine.unsafeArgv, count: Int(CommandLine.argc))
+        for (number, bytes) in arguments.compactMap(\.self).enumerated().dropFirst()
+        where String(validatingCString: bytes) == nil {
+            throw ValidationError("Argument \(number), “\(String(cString: bytes))”, is not in UTF-8.")
         }
     }
 

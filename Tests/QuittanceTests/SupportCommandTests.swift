@@ -8,6 +8,7 @@ import LedgerSQLite
 import PurchaseLedger
 import TestData
 import TestPostgres
+import TestProcess
 import TestWorld
 import Testing
 
@@ -214,15 +215,59 @@ import Testing
             ])
     }
 
-    @Test(arguments: ["nobody", "999", "MV5G8XK2PQ", "", "\u{1b}[31m"])
+    @Test(arguments: ["nobody", "999", "MV5G8XK2PQ", "e\u{301}\u{200d}"])
     func `an id that names nothing is said, with status 1`(id: String) async throws {
         let shop = try Shop()
         try await shop.fill()
         let outcome = try shop.run(["customer", "show", id])
         #expect(outcome.status == 1 && outcome.output.isEmpty, "\(outcome)")
         #expect(outcome.error.contains("names no customer and no purchase in com.example, com.example.other."))
-        #expect(!outcome.error.contains("\u{1b}"))
+        #expect(!outcome.error.contains("\u{200d}"))
         #expect(outcome.error.contains("add inAppPurchaseKey to the app") == (id == "MV5G8XK2PQ"))
+    }
+
+    @Test(arguments: [
+        (["customer", "show", "a\u{1b}[31m"], "<id>: U+001B at position 2 is not allowed. "),
+        (["customer", "show", " "], "<id>: The text is blank. "),
+        (["customer", "find", "a\u{202e}@example.com"], "<email>: U+202E at position 2 is not allowed. "),
+        (["watch", "\u{7f}", "--server", "http://127.0.0.1:1"], "<customer>: U+007F at position 1 is not allowed. "),
+        (["events", "--customer", "ab\u{200f}"], "--customer: U+200F at position 3 is not allowed. "),
+        (["customer", "set", "anna\u{85}", "a=b"], "<customer>: U+0085 at position 5 is not allowed. "),
+        (["purchases", "deny", "7\u{1b}", "--reason", "r"], "<purchase>: U+001B at position 2 is not allowed. "),
+        (["purchases", "deny", "7", "--reason", "r\u{2066}"], "--reason: U+2066 at position 2 is not allowed. "),
+        (["grants", "end", "anna", "x\n"], "<grant>: U+000A at position 2 is not allowed. "),
+        (["keys", "create", "--name", "\u{1}", "--role", "server"], "--name: U+0001 at position 1 is not allowed. "),
+        (["keys", "customer-token", "--customer", "\t"], "--customer: U+0009 at position 1 is not allowed. "),
+        (
+            ["sign", "promotional-offer", "--product-id", "p\u{1b}", "--offer-identifier", "o"],
+            "--product-id: U+001B at position 2 is not allowed. "
+        ),
+        (
+            ["sign", "introductory-offer", "--product-id", "\u{202a}", "--transaction-id", "1", "--allow"],
+            "--product-id: U+202A at position 1 is not allowed. "
+        ),
+    ] as [([String], String)])
+    func `an argument with a character that its form refuses is named, with the position and status 2`(
+        arguments: [String], expected: String
+    ) throws {
+        let isRemote = ["watch", "events"].contains(arguments[0])
+        let app = ["--bundle-id", "com.example"]
+        let outcome = isRemote ? try CommandLineTests.run(arguments) : try Shop().run(arguments + app)
+        #expect(outcome.status == 2 && outcome.output.isEmpty, "\(outcome)")
+        #expect(outcome.error.hasPrefix("quittance: \(expected)"), "\(outcome)")
+    }
+
+    /// Swift would read U+FFFD, and `customer set` would make a customer with such an id.
+    @Test(arguments: [
+        "customer show A", "customer set A a=b --new", "keys create --role server --name=A", "A", "verify A",
+    ])
+    func `an argument that is not in UTF-8 is named, with status 2`(words: String) throws {
+        let script = "exec \"$0\" " + words.replacing("A", with: #""$(printf 'caf\351')""#)
+        let outcome = try TestProcess.run(["sh", "-c", script, CommandLineTests.program.path])
+        let number = (words.split(separator: " ").firstIndex { $0.contains("A") } ?? 0) + 1
+        #expect(outcome.status == 2 && outcome.output.isEmpty, "\(outcome)")
+        #expect(outcome.error.hasPrefix("quittance: Argument \(number), “"), "\(outcome)")
+        #expect(outcome.error.contains("caf\u{fffd}”, is not in UTF-8."), "\(outcome)")
     }
 
     @Test func `many purchases are cut to the newest, unless all are asked for`() async throws {

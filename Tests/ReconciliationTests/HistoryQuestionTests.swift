@@ -36,7 +36,9 @@ import TestWorld
         ("transactionId,orderId", "has commas"), (String(repeating: "410000000000001,", count: 40), "has commas"),
         ("410000000000001\t2026-01-01", "has tabs"), ("\"410000000000001\"", "has quotes"),
         ("'410000000000001'", "has quotes"), ("transaction_id", "looks like a header"),
-        ("Original Transaction ID", "looks like a header"), ("4\u{0}1\u{0}", "is in UTF-16"), ("order-1", nil),
+        ("Original Transaction ID", "looks like a header"), ("4\u{0}1\u{0}", "is in UTF-16"),
+        ("\u{0}4\u{0}1\u{0}0\u{0}", "is in UTF-16"), ("410000000000001\u{0}", "has NUL (U+0000)"),
+        ("\u{0}", "has NUL (U+0000)"), ("4100\u{0}\u{0}01", "has NUL (U+0000)"), ("order-1", nil),
         ("what?", nil), ("", nil), (String(repeating: "A", count: 2000), nil),
     ])
     func `a line of a table is named as such`(line: String, form: String?) throws {

@@ -2,7 +2,6 @@
 
 import AppStoreAPI
 import AppStoreModel
-import AppStoreTrust
 import HTTPTypes
 import Logging
 
@@ -17,20 +16,11 @@ extension Refusal {
             self.init(
                 .appStoreRefused, error.message, status: HTTPResponse.Status(code: error.status ?? 400),
                 isRetryable: error.isRetryable)
-        case .credentials:
-            self.init(.appStoreCredentials, error.message)
-        default:
-            self.init(.appStoreUnavailable, error.message, isRetryable: error.code != .endlessPages)
+        case .credentials: self.init(.appStoreCredentials, error.message)
+        default: self.init(.appStoreUnavailable, error.message, isRetryable: error.code != .endlessPages)
         }
         appStoreCode = error.errorCode?.rawValue
         retryAt = error.retryAt
-    }
-
-    /// The refusal because a document in the App Store's answer, which may be valid, cannot be checked now.
-    static func unverifiedAnswer(_ error: VerificationError) -> Refusal {
-        var refusal = Refusal(.appStoreUnavailable, error.message, isRetryable: true)
-        refusal.cause = error
-        return refusal
     }
 
     /// The log message for an error: whether Apple refused, did not answer usefully, or got no request at all.

@@ -16,9 +16,8 @@ public struct HTTPOCSPTransport: OCSPTransport {
 extension HTTPOCSPTransport {
     /// Creates a transport with a client of its own. The client lives as long as the process.
     ///
-    /// - Parameters:
-    ///   - timeout: The longest time for everything.
-    ///   - addresses: As of ``PlainClient``.
+    /// - Parameter timeout: The longest time for everything.
+    /// - Parameter addresses: As of ``PlainClient``.
     package init(timeout: Duration, addresses: [String: String] = [:]) {
         self.init(client: PlainClient(timeout: TimeAmount(timeout), addresses: addresses), timeout: timeout)
     }

@@ -77,7 +77,11 @@ package struct Operation: Sendable {
             do {
                 return try await perform(request)?.reply
             } catch let error as VerificationError where asksAppStore {
-                throw Refusal.unverifiedAnswer(error)
+                // Of a document in the App Store's answer: the operation verifies none of the client's.
+                var refusal = Refusal(error)
+                refusal.code = .appStoreUnavailable
+                refusal.status = refusal.code.status
+                throw refusal
             }
         }
     }

@@ -40,8 +40,11 @@ public struct HistoryQuestionError: Error, Hashable, Sendable, CustomStringConve
     /// A sentence about a text in the form in which programs write tables; `nil` for any other text.
     package static func form(of text: [UInt8]) -> String? {
         let isShort = 1...HistoryQuestion.maxIdBytes ~= text.count
+        // Of the two bytes of a digit, one is zero.
+        let alternates = text.count > 1 && zip(text, text.dropFirst()).allSatisfy { ($0 == 0) != ($1 == 0) }
         let forms = [
-            ("is in UTF-16", text.contains(0) || text.starts(with: [0xff, 0xfe]) || text.starts(with: [0xfe, 0xff])),
+            ("is in UTF-16", alternates || text.starts(with: [0xff, 0xfe]) || text.starts(with: [0xfe, 0xff])),
+            ("has NUL (U+0000)", text.contains(0)),
             ("has commas", text.contains(UInt8(ascii: ","))), ("has semicolons", text.contains(UInt8(ascii: ";"))),
             ("has tabs", text.contains(UInt8(ascii: "\t"))), ("has several lines", text.contains(UInt8(ascii: "\n"))),
             ("has quotes", text.first == UInt8(ascii: "\"") || text.first == UInt8(ascii: "'")),

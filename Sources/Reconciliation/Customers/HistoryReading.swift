@@ -133,7 +133,10 @@ struct HistoryReading {
 
     /// Takes a page: a first page that the caller has requested, or the next page.
     mutating func take(_ page: HistoryResponse) async throws {
-        if page.signedTransactions?.isEmpty != false, unread.isAnswered != true, try await isInLedger() {
+        let key = TransactionKey(unread.transactions.first ?? "", in: reconciler.scope)
+        if page.signedTransactions?.isEmpty != false, unread.isAnswered != true,
+            try await reconciler.ledger.chain(of: key) != nil
+        {
             // Apple signed the transaction. The page is asked for again, and must have it.
             unread.isAnswered = true
             pages = nil
@@ -154,12 +157,6 @@ struct HistoryReading {
             isKnown = true
         }
         if held.count >= Self.maxHeld { try await record() }
-    }
-
-    /// Whether the ledger has the transaction by which the customer is named.
-    private func isInLedger() async throws -> Bool {
-        guard let id = unread.transactions.first else { return false }
-        return try await reconciler.ledger.chain(of: TransactionKey(id, in: reconciler.scope)) != nil
     }
 
     private mutating func askStatuses(of id: String) async throws {

@@ -3,6 +3,7 @@
 import AppStoreModel
 import ArgumentParser
 import NIOCore
+import PurchaseLedger
 
 /// `quittance events`: prints the events of a running server.
 struct Events: AsyncParsableCommand {
@@ -67,6 +68,7 @@ struct Events: AsyncParsableCommand {
     private static let pause = Duration.seconds(5)
 
     func validate() throws {
+        if let customer { try TextForm.customerID.require(customer, in: "--customer") }
         guard forward != nil || secret == nil else { throw ValidationError("--secret needs --forward.") }
         guard forward == nil || !json else { throw ValidationError("Pass either --forward or --json.") }
     }

@@ -45,6 +45,8 @@ struct ShowCustomer: AsyncParsableCommand {
     /// The number of listed documents: enough for the last weeks of a subscription with a billing problem.
     private static let documents = 10
 
+    func validate() throws { try TextForm.customerID.require(id, in: "<id>") }
+
     func run() async throws {
         var composition = try options.composition()
         let app = try bundleId.map { try composition.configuration.bundleId($0) }
@@ -57,7 +59,7 @@ struct ShowCustomer: AsyncParsableCommand {
             let search = SupportSearch(service: service, apps: apps, now: composition.now())
             var found = try await search.found(by: id)
             var rest = ""
-            if found.isEmpty, SupportSearch.isOrder(id) {
+            if found.isEmpty, HistoryQuestion.isOrderId(id) {
                 let reconcilers = try reconcilers(search.service, composition)
                 found = try await search.found(byOrder: id, reconcilers)
                 rest = reconcilers.isEmpty ? Self.withoutKey : " The App Store knows no such order."
@@ -122,6 +124,8 @@ struct FindCustomers: AsyncParsableCommand {
     var email: String
 
     @OptionGroup var target: OperationTarget
+
+    func validate() throws { try TextForm.attributeValue.require(email, in: "<email>") }
 
     func run() async throws {
         let list = OperationCommand<ListCustomers>(target)

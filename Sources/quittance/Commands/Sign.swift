@@ -5,6 +5,7 @@ import AppStoreModel
 import AppStoreTrust
 import ArgumentParser
 import Foundation
+import PurchaseLedger
 import PurchaseServer
 
 /// `quittance sign`: signs values that an app passes to StoreKit.
@@ -123,6 +124,8 @@ struct Sign: AsyncParsableCommand {
         var appAccountToken: String?
 
         func validate() throws {
+            try TextForm.catalogueName.require(productId, in: "--product-id")
+            try TextForm.catalogueName.require(offerIdentifier, in: "--offer-identifier")
             guard [1, 2].contains(version) else { throw ValidationError("--signature-version takes 1 or 2.") }
             guard version == 2 || transactionId == nil else {
                 throw ValidationError("--transaction-id is for version 2.")
@@ -170,6 +173,8 @@ struct Sign: AsyncParsableCommand {
 
         @Flag(inversion: .prefixedNo, exclusivity: .exclusive, help: "Whether the customer may have the offer.")
         var allow: Bool
+
+        func validate() throws { try TextForm.catalogueName.require(productId, in: "--product-id") }
 
         func run() throws {
             try options.print { signer, nonce, now in

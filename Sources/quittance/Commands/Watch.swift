@@ -2,6 +2,7 @@
 
 import AppStoreModel
 import ArgumentParser
+import PurchaseLedger
 
 /// `quittance watch`: prints a customer's entitlements after each change.
 struct Watch: AsyncParsableCommand {
@@ -38,6 +39,8 @@ struct Watch: AsyncParsableCommand {
     /// The pause between two requests: short enough to show a change soon, and long enough to keep the load on the
     /// server low.
     private static let interval = Duration.milliseconds(500)
+
+    func validate() throws { try TextForm.customerID.require(customer, in: "<customer>") }
 
     func run() async throws {
         var shown: WatchedCustomer?

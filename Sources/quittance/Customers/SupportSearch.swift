@@ -30,9 +30,6 @@ struct SupportSearch {
     /// The maximum duration of a request, short because a person waits for the answer.
     private static let limit = Duration.seconds(30)
 
-    /// Whether a text has the form of an order id.
-    static func isOrder(_ text: String) -> Bool { HistoryQuestion.isOrderId(text) }
-
     /// The customers and transactions with this id, of all apps.
     func found(by id: String) async throws -> [Found] {
         var found: [Found] = []
