@@ -70,7 +70,7 @@ import Testing
         var renewal = Facts.renewal(signed: 0)
         (renewal.commitmentWillRenew, renewal.renewalDate) = (true, Facts.day(30))
         let chain = Facts.chain(
-            [Facts.transaction(), Facts.transaction("2", signed: 30, from: 30, until: 60)], [renewal])
+            [Facts.transaction(), Facts.transaction("2", signed: 29.5, from: 30, until: 60)], [renewal])
         #expect(chain.subscription(Catalogue(), at: Facts.day(10))?.commitmentWillRenew == true)
         #expect(chain.subscription(Catalogue(), at: Facts.day(31))?.commitmentWillRenew == nil)
     }

@@ -48,6 +48,10 @@ import Testing
         { $0.revocationDate = Facts.day(day) }
     }
 
+    private static let renewal: @Sendable (inout JWSTransactionDecodedPayload) -> Void = {
+        $0.transactionReason = Open(.renewal)
+    }
+
     static let decisions = first + purchases + renewals
 
     private static let first = [
@@ -237,6 +241,13 @@ import Testing
                     [Facts.transaction(), Facts.transaction("2", signed: 40, from: 40, until: 70)],
                     [Facts.renewal(signed: 30, retry: true, intent: .billingError)])
             ], at: Facts.day(70), .stale, willRenew: .some(nil)),
+        Decision(
+            "31: the recovered period, by a clock that is behind",
+            [
+                Facts.chain(
+                    [Facts.transaction(), Facts.transaction("2", signed: 40, from: 40, until: 70, renewal)],
+                    [Facts.renewal(signed: 30, retry: true, intent: .billingError)])
+            ], at: Facts.day(39.9), .active, product: "month", until: Facts.day(70), willRenew: .some(nil)),
         Decision(
             "32: one period under two ids, one of them refunded",
             [

@@ -62,6 +62,39 @@ import Testing
         #expect(try await ledger.events().events.count == count + 1)
     }
 
+    /// How far a clock is behind the App Store's.
+    static let delays: [Duration] = [.milliseconds(1), .seconds(30), .seconds(3600)]
+
+    @Test(arguments: delays) func `by a clock that is behind, what was just charged has begun`(
+        behind: Duration
+    ) async throws {
+        let signed = try SignedHistory()
+        let ledger = Ledger(Catalogue(products: ["month": .init(entitlements: ["pro"])], staleLeeway: .zero))
+        func record(_ type: String, _ day: Double, _ transaction: String, isFailed: Bool = false) async throws {
+            let token = try signed.notification(
+                type, signed: day, transaction: transaction, renewal: signed.renewal(signed: day, retry: isFailed))
+            let now = Facts.day(day).advanced(by: .zero - behind)
+            _ = try await ledger.record([signed.evidence(notification: token)], at: now)
+        }
+        try await record("SUBSCRIBED", 0, signed.transaction())
+        _ = try await ledger.publishDueChanges(at: Facts.day(31))
+        try await record("DID_FAIL_TO_RENEW", 35, signed.transaction(signed: 35), isFailed: true)
+        let paid = try signed.transaction("2", signed: 40, from: 40, until: 70) {
+            $0.transactionReason = Open(.renewal)
+        }
+        try await record("DID_RENEW", 40, paid)
+        let chain = try #require(try await ledger.chain(Facts.key))
+        let catalogue = Catalogue(staleLeeway: .zero)
+        let state = chain.subscription(catalogue, at: Facts.day(40).advanced(by: .zero - behind))
+        #expect(state?.status == .active && state?.accessUntil == Facts.day(70))
+        _ = try await ledger.publishDueChanges(at: Facts.day(41))
+        #expect(
+            try await ledger.events().events.compactMap(\.kind.known) == [
+                .subscriptionStarted, .subscriptionStale, .accessEnded, .subscriptionRetryEntered,
+                .subscriptionRecovered,
+            ])
+    }
+
     @Test func `a document corrects what was published too early, before it is published itself`() async throws {
         let signed = try SignedHistory()
         let ledger = Ledger(Catalogue(staleLeeway: .zero))

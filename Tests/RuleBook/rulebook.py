@@ -199,6 +199,7 @@ class Purchase:
     revocations: tuple[Statement, ...]
     quantity: int
     first_signed: int
+    last_signed: int
     # Documents name several original ids for it.
     is_moved: bool
 
@@ -220,7 +221,7 @@ class Purchase:
             min(each.start for each in statements), newest.end, said["reason"], said["group"],
             any(each.upgraded for each in statements) or (upgrades_stay and any(one.is_ever_upgraded for one in known)),
             tuple(each for each in statements if each.revoked_at is not None), newest.quantity,
-            min(one.first_signed for one in known), any(len(one.originals) > 1 for one in known),
+            min(one.first_signed for one in known), newest.signed, any(len(one.originals) > 1 for one in known),
         )  # fmt: skip
 
     @property
@@ -253,12 +254,15 @@ class Chain:
         return any(other.end == period.start for other in self.periods if other is not period)
 
     def waits(self, period: Purchase) -> bool:
-        """(5) Only a renewal waits for its `purchaseDate`. Without `transactionReason`, a period that begins at or
-        within 60 minutes after a known end of its chain, and is not of a higher level.
+        """(5) Only a renewal waits for its `purchaseDate`, and only one that was charged ahead: what is signed at that
+        date or later has begun, and our clock is behind. Without `transactionReason`, a period that begins at or within
+        60 minutes after a known end of its chain, and is not of a higher level.
 
         QUESTION: if it begins exactly at an end and is of a higher level, it is a renewal by (3). Does it wait? Either.
         QUESTION: a higher level than that of which period, if several ended in these minutes? Of any, or the last.
         """
+        if period.last_signed >= period.start:
+            return False
         if period.reason is not None:
             return period.reason == "RENEWAL"
         if self.is_renewal(period) and not self.reading.higher_never_waits:

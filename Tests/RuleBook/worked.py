@@ -145,6 +145,9 @@ def rows() -> Iterator[Row]:
     yield Row("30", [YEAR, over, again], E + 31 * DAY, "stale", "plus", E + 31 * DAY + HOUR)
     recovered = t("2", E + DAY, E + 366 * DAY, transactionReason="RENEWAL")
     yield Row("31", [YEAR, FAILED_WITHOUT_GRACE, recovered], E + 366 * DAY, "stale", "plus", E + 366 * DAY + HOUR)
+    soon = t("2", E + DAY, E + 366 * DAY, signed=E + DAY, transactionReason="RENEWAL")
+    behind = [YEAR, FAILED_WITHOUT_GRACE, soon]
+    yield Row("31, by a clock behind", behind, E + DAY - 1, "active", "plus", E + 366 * DAY, "year")
     twice = t("2", START + DAY, E, signed=MIDDLE, webOrderLineItemId="web 1", revocationDate=MIDDLE)
     yield Row("32", [YEAR, twice], MIDDLE + DAY, "revoked", "")
     yield Row("32, signed anew", [YEAR, twice, t("1", START, E, signed=MIDDLE + HOUR)], MIDDLE + DAY, "revoked", "")

@@ -89,8 +89,8 @@ extension Chain {
 
 extension PurchaseHistory {
     /// Whether a purchase has begun. The App Store charges renewals up to a day ahead; only they wait for
-    /// their date. Any other purchase was paid for when it was signed: if its date is ahead of the clock, then the
-    /// clock is behind, or the App Store's is ahead.
+    /// their date. Any other purchase was paid for when it was signed, and a renewal signed at its date or later has
+    /// begun: if its date is ahead of the clock, then the clock is behind, or the App Store's is ahead.
     func hasBegun(_ purchase: TransactionStatement) -> Bool {
         purchase.start <= now || !timeline.waits(purchase, catalogue)
     }
@@ -221,6 +221,7 @@ private struct Timeline {
     /// Whether a period whose date is ahead waits for it like a renewal. Without a mark it does if a period has just
     /// ended, unless the product has a higher level: an upgrade is a purchase.
     func waits(_ period: TransactionStatement, _ catalogue: Catalogue) -> Bool {
+        guard period.provenance.signedDate < period.start else { return false }
         if let reason = period.transactionReason { return reason == .renewal }
         let rank = catalogue.rank(period.productId)
         return entries.contains { entry in
