@@ -30,7 +30,7 @@ public final class PostgresLedgerStorage: LedgerStorage {
     let isDistributed: Bool
     /// Whether the storage notices a failover, and then begins a new epoch of the events, so that a number assigned to
     /// a lost event is not mistaken for the number of a new event. If false, the operator must begin the epoch with
-    /// ``beginEpoch()``.
+    /// ``beginEpoch(at:)``.
     let showsIdentity: Bool
     private let random: Mutex<any RandomNumberGenerator & Sendable>
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+public import AppStoreModel
 import GRDB
 import PurchaseLedger
 
@@ -16,12 +17,14 @@ public enum SQLiteLedgerBackup {
     /// - Parameters:
     ///   - source: The path of the ledger.
     ///   - target: The path of an empty file. The caller creates the file, and thereby decides its permissions.
+    ///   - now: The present time, for the event with which the copy begins its epoch.
+    ///   - isRestore: Whether the copy becomes the ledger, and `source` is a backup.
     ///   - onProgress: Called with the number of bytes copied so far and the total number of bytes. If `onProgress`
     ///     throws an error, the copy ends.
     /// - Returns: The number of documents in the copied snapshot.
     /// - Throws: `LedgerStorageError`: `full` if the disk of the copy is full, `damaged` if `source` is no ledger.
     public static func copy(
-        _ source: String, to target: String,
+        _ source: String, to target: String, at now: Timestamp, isRestore: Bool = false,
         onProgress: @escaping (_ copied: Int, _ total: Int) throws -> Void = { _, _ in }
     ) throws -> Int {
         do {
@@ -42,7 +45,8 @@ public enum SQLiteLedgerBackup {
                 // The ledger's later events are not in the copy, and the copy will give their numbers to different
                 // events. The copy therefore begins an epoch: a cursor also names its epoch, so that a cursor of the
                 // ledger's later events is not taken for a cursor of the copy's events.
-                for statement in Schema.beginEpochs { try copy.execute(sql: statement) }
+                if isRestore { try copy.execute(sql: Schema.forgetUnreadEpoch) }
+                for statement in Schema.beginEpochs(at: now) { try copy.execute(sql: statement) }
                 // The copied header asks for WAL mode, in which opening the backup would create files beside it.
                 try copy.execute(sql: "PRAGMA journal_mode = DELETE")
                 return documents

@@ -305,7 +305,7 @@ extension SQLiteLedgerStorage {
 
     public func marks() async throws -> HighWaterMarks { try await read { try $0.marks() } }
 
-    public func beginEpoch() async throws { try await write { try $0.beginEpochs() } }
+    public func beginEpoch(at now: Timestamp) async throws { try await write { try $0.beginEpochs(at: now) } }
 
     public func documentCount() async throws -> Int { try await read { try $0.documentCount() } }
 

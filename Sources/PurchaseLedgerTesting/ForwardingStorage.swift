@@ -81,7 +81,7 @@ extension ForwardingStorage {
 
     public func marks() async throws -> HighWaterMarks { try await target.marks() }
 
-    public func beginEpoch() async throws { try await target.beginEpoch() }
+    public func beginEpoch(at now: Timestamp) async throws { try await target.beginEpoch(at: now) }
 
     public func keepsAllDocuments() async throws -> Bool { try await target.keepsAllDocuments() }
 

@@ -98,6 +98,6 @@ private struct SharedStorage: LedgerStorage {
 
     func marks() async throws -> HighWaterMarks { try await database.memory.marks() }
 
-    func beginEpoch() async throws { try await database.memory.beginEpoch() }
+    func beginEpoch(at now: Timestamp) async throws { try await database.memory.beginEpoch(at: now) }
     func proveWritable() async throws { try await database.memory.proveWritable() }
 }

@@ -151,7 +151,7 @@ import Testing
         try await Self.add(1...2, through: storage)
         let cursor = try await Self.follow(storage)
         #expect(cursor.number == 2 && !cursor.epoch.isEmpty)
-        try await storage.beginEpoch()
+        try await storage.beginEpoch(at: Timestamp(milliseconds: 1_750_000_000_003))
         let first = try await storage.events(of: Self.app, after: cursor, limit: 9).events
         #expect(first.map(\.kind) == [Open(.ledgerRestored)] && first[0].cursor?.number == 3)
         try await Self.add(3...3, through: storage)

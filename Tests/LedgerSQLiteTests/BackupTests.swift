@@ -10,6 +10,8 @@ import Testing
 
 /// Tests copies of a ledger, made while the ledger is written or after it was damaged.
 @Suite struct BackupTests {
+    private static let now = Timestamp(milliseconds: 1_750_000_000_000)
+
     private let folder: TemporaryFolder
 
     init() throws {
@@ -68,7 +70,7 @@ import Testing
                 let before = writer.committed
                 let path = try empty("copy\(copy)")
                 var steps = 0
-                let count = try SQLiteLedgerBackup.copy(folder.path(), to: path) { _, _ in
+                let count = try SQLiteLedgerBackup.copy(folder.path(), to: path, at: Self.now) { _, _ in
                     // Waits for a write after each step. The copy must not begin again because of it.
                     let reached = writer.committed
                     while writer.committed == reached, !writer.isDone { Thread.sleep(forTimeInterval: 0.001) }
@@ -93,7 +95,7 @@ import Testing
         try await storage.store(.unverified([1]))
         let log = try Data(contentsOf: URL(fileURLWithPath: folder.path() + "-wal"))
         let path = try empty("copy")
-        #expect(try SQLiteLedgerBackup.copy(folder.path(), to: path) == 1)
+        #expect(try SQLiteLedgerBackup.copy(folder.path(), to: path, at: Self.now) == 1)
         #expect(try SQLiteLedgerBackup.faults(path, documents: 1) == [])
         #expect(try SQLiteLedgerBackup.faults(path, documents: 2) == ["The number of documents is 1 instead of 2"])
         #expect(try Data(contentsOf: URL(fileURLWithPath: folder.path() + "-wal")) == log)
@@ -101,6 +103,37 @@ import Testing
         #expect(Array(try Data(contentsOf: URL(fileURLWithPath: path)))[18..<20] == [1, 1])
         for ending in ["-wal", "-shm", "-journal"] { #expect(!FileManager.default.fileExists(atPath: path + ending)) }
         #expect(try await Self.documents(of: path) == [[1]])
+    }
+
+    @Test func `a restored backup tells its followers once and as of the restore, also what was told before`()
+        async throws
+    {
+        let storage = try SQLiteLedgerStorage(path: folder.path())
+        try await storage.store([.unverified([1])])
+        let times = (0..<4).map { Self.now.advanced(by: .seconds($0)) }
+        let backup = try empty("backup")
+        _ = try SQLiteLedgerBackup.copy(folder.path(), to: backup, at: times[0])
+        func events(_ name: String, at now: Timestamp) async throws -> [LedgerEvent] {
+            _ = try SQLiteLedgerBackup.copy(backup, to: empty(name), at: now, isRestore: true)
+            let restored = try SQLiteLedgerStorage(path: folder.path(name), createIfMissing: false)
+            defer { try? restored.close() }
+            return try await restored.events(of: AppStore.bundleId, after: nil, limit: 9).events
+        }
+        let first = try await events("first", at: times[1])
+        #expect(first.map(\.kind) == [Open(.ledgerRestored)] && first.map(\.recordedAt) == [times[1]])
+        #expect(first.map(\.content?.effectiveAt) == [times[1]])
+        #expect(try await events("second", at: times[1]).first?.cursor != first.first?.cursor)
+        // A backup that was put in place by hand, and used.
+        let used = try SQLiteLedgerStorage(path: backup, createIfMissing: false)
+        try await used.commit(LedgerQuery()) { [time = times[2]] _ in
+            var changes = LedgerChanges()
+            changes.events = [LedgerEvent(.purchased, in: AppStore.scope, at: time)]
+            return .commit(changes, ())
+        }
+        try used.close()
+        let third = try await events("third", at: times[3])
+        #expect(third.map(\.kind) == [Open(.ledgerRestored), Open(.purchased), Open(.ledgerRestored)])
+        #expect(third.map(\.recordedAt) == [times[0], times[2], times[3]])
     }
 
     @Test func `a file that is no ledger or of a newer version is not copied, and damage is found in the copy`()
@@ -119,7 +152,8 @@ import Testing
             let faults: [String]
             do {
                 let path = try empty("copy")
-                faults = try SQLiteLedgerBackup.faults(path, documents: SQLiteLedgerBackup.copy(source, to: path))
+                let documents = try SQLiteLedgerBackup.copy(source, to: path, at: Self.now)
+                faults = try SQLiteLedgerBackup.faults(path, documents: documents)
             } catch let error as LedgerStorageError {
                 faults = ["\(error)"]
             }
@@ -129,6 +163,6 @@ import Testing
         try await newer.execute("PRAGMA user_version = 999")
         try newer.close()
         let path = try empty("copy2")
-        #expect(throws: LedgerStorageError.self) { try SQLiteLedgerBackup.copy(folder.path(), to: path) }
+        #expect(throws: LedgerStorageError.self) { try SQLiteLedgerBackup.copy(folder.path(), to: path, at: Self.now) }
     }
 }

@@ -109,7 +109,7 @@ func refusals(of path: String, copyingTo copy: String) -> [LedgerStorageError?] 
         { try SQLiteLedgerStorage(path: path, createIfMissing: false, upgrades: false).close() },
         { try SQLiteLedgerStorage(path: path, isServed: true, continuesCopy: true).close() },
         { try SQLiteLedgerStorage(reading: path).close() },
-        { _ = try SQLiteLedgerBackup.copy(path, to: copy) },
+        { _ = try SQLiteLedgerBackup.copy(path, to: copy, at: Timestamp(milliseconds: 0)) },
         { _ = try SQLiteLedgerStorage.loss(at: path) },
     ]
     return ways.map { open in

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AppStoreModel
 import Foundation
 import LedgerSQLite
 import PurchaseLedger
@@ -82,7 +83,7 @@ import Testing
         #expect(try await reader.texts() == ["1"])
         #expect(try await reader.report().lockFailure == nil)
         try reader.close()
-        _ = try SQLiteLedgerBackup.copy(folder.path(), to: folder.path("copy"), onProgress: { _, _ in })
+        _ = try SQLiteLedgerBackup.copy(folder.path(), to: folder.path("copy"), at: Timestamp(milliseconds: 0))
         #expect(error(folder.path()) != nil)
         try server.close()
     }

@@ -24,7 +24,7 @@ import Testing
             { try SQLiteLedgerStorage(path: path, isServed: true).close() },
             { try SQLiteLedgerStorage(path: path, createIfMissing: false, upgrades: false).close() },
             { try SQLiteLedgerStorage(reading: path).close() },
-            { _ = try SQLiteLedgerBackup.copy(path, to: folder.path("copy")) },
+            { _ = try SQLiteLedgerBackup.copy(path, to: folder.path("copy"), at: Timestamp(milliseconds: 0)) },
         ]
         return ways.map { open in
             do {

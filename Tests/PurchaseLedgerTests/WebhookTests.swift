@@ -888,7 +888,7 @@ private func attempt(_ number: Int64, answer: String = "", failure: String? = ni
             id: "a", of: Hooks.app, url: "https://example.com/", kinds: kinds, environment: environment,
             createdAt: Hooks.time(1))
         try await hooks.publish(at: [1])
-        try await hooks.ledger.storage.beginEpoch()
+        try await hooks.ledger.storage.beginEpoch(at: Hooks.time(2))
         let events = try await hooks.ledger.events(of: Hooks.app, limit: 9).events
         #expect(events.map(\.kind.known) == [.notificationReceived, .ledgerRestored])
         #expect(endpoint.wants(events[1]) == isSent)
@@ -897,7 +897,7 @@ private func attempt(_ number: Int64, answer: String = "", failure: String? = ni
     @Test func `in a new epoch both the lanes before it and after it count`() async throws {
         try await hooks.publish(at: Array(1...9))
         try await hooks.add()
-        try await hooks.ledger.storage.beginEpoch()
+        try await hooks.ledger.storage.beginEpoch(at: Hooks.time(9))
         try await hooks.publish(at: Array(10...19))
         let end = try await hooks.ledger.storage.endOfEvents(of: Hooks.app)
         #expect(end.epoch != Hooks.app)

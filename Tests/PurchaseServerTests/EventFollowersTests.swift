@@ -284,7 +284,7 @@ import Testing
         _ = try await world.send(
             .post, "/v1/customers/anna/purchases", #"{"document":"\#(try world.transaction())"}"#)
         let start = try Self.page(try await world.send(.get, Self.path("limit=500")).1)
-        try await world.ledger.storage.beginEpoch()
+        try await world.ledger.storage.beginEpoch(at: LedgerRoutesTests.now)
         for (query, isShown) in [
             ("limit=9", true), ("kind=purchase.linked", true), ("customer=berta", true),
             ("environment=production&kind=purchase.linked&customer=anna", true), ("environment=sandbox", false),

@@ -120,7 +120,7 @@ struct FollowedYear {
     mutating func restore() async throws {
         clock.now = end.advanced(by: .seconds(86_400))
         try await grant()
-        try await ledger.storage.beginEpoch()
+        try await ledger.storage.beginEpoch(at: clock.now)
         try await follow(atLeast: 1)
     }
 

@@ -159,6 +159,8 @@ import Testing
         }
         let first = try await restored.send(.GET, "/v1/events?limit=1&kind=purchase.made&after=\(shared)", key: key)
         #expect(first.json["items"]?.array?.first?["kind"]?.string == "ledger.restored")
+        let told = try await restored.send(.GET, "/v1/events?limit=500&after=\(shared)", key: key)
+        #expect(told.json["items"]?.array?.count { $0["kind"]?.string == "ledger.restored" } == 1)
         let all = try await Self.follow(restored, key).cursors
         let place0 = try #require(all.firstIndex(of: shared))
         #expect(try await Self.follow(restored, key, after: shared).cursors == Array(all[(place0 + 1)...]))

@@ -292,16 +292,20 @@ extension EventFeed {
             })
     }
 
-    /// Numbers the waiting events, and then begins a new ``PurchaseLedger/EventEpoch`` of each app's events.
-    func beginEpoch() async throws {
+    /// Numbers the waiting events, and then begins a new ``PurchaseLedger/EventEpoch`` of each app's events, unless the
+    /// numbering has found that the database is a different one, and has begun it.
+    func beginEpoch(at now: Timestamp) async throws {
+        let before = try await epochs()
         try await number()
         let lock = [lockLimit, EventSequencer.lock]
         try await requests.send(
             .transaction(isDistributed ? [EventSequencer.beginFirstEpochs] : lock + [beginEpochs]))
+        guard try await epochs() == before else { return }
         for round in 1... {
             let answers = try await requests.read([EventSearch.last, EventSequencer.scopes])
             let last = try answers[0].map { try $0.next(Int64.self) }.first ?? 0
-            let statements = try EventSequencer.beginNextEpochs(after: last, answers[1])
+            let statements = try EventSequencer.beginNextEpochs(
+                after: last, answers[1], at: now.milliseconds)
             do {
                 _ = try await requests.pool.run(.transaction(statements))
                 return
@@ -309,6 +313,10 @@ extension EventFeed {
                 // A concurrent server has numbered events since the read.
             }
         }
+    }
+
+    private func epochs() async throws -> Int64? {
+        try await requests.read(EventSequencer.epochs).map { try $0.next(Int64.self) }.first
     }
 
     /// Erases events recorded before an instant, at most `limit`. The oldest events of each app go first.

@@ -204,7 +204,7 @@ enum EventSequencer {
     /// unless the transaction has locked the counter.
     ///
     /// - Parameter showsIdentity: Whether the database reveals its identity. If false, only
-    ///   ``PostgresLedgerStorage/beginEpoch()`` begins further epochs.
+    ///   ``PostgresLedgerStorage/beginEpoch(at:)`` begins further epochs.
     static func beginEpochs(showsIdentity: Bool) -> PostgresStatement {
         PostgresStatement(
             """
@@ -245,20 +245,24 @@ enum EventSequencer {
 
     private static let identity = "\(DatabaseIdentity.text) || ' ' || 'quittance.epochs'::regclass::oid"
 
-    /// The scopes, each with its app, and the database's time.
-    static let scopes = PostgresStatement("SELECT app, id, \(now) FROM quittance.scopes ORDER BY id")
+    /// The scopes, each with its app.
+    static let scopes = PostgresStatement("SELECT app, id FROM quittance.scopes ORDER BY id")
+
+    /// A number that grows whenever an app that has epochs begins a further epoch.
+    static let epochs = PostgresStatement("SELECT coalesce(sum(place), 0)::bigint FROM quittance.epochs")
 
     /// Ends the newest epoch of each app that has epochs, and begins a new epoch with an event in each environment.
     ///
     /// - Parameters:
     ///   - last: The last number given. The transaction fails if the counter has changed since it was read.
     ///   - scopes: The rows of ``scopes``.
-    static func beginNextEpochs(after last: Int64, _ scopes: PostgresRows) throws -> [PostgresStatement] {
+    static func beginNextEpochs(
+        after last: Int64, _ scopes: PostgresRows, at now: Int64
+    ) throws -> [PostgresStatement] {
         var number = last
         let restored = try scopes.map { row in
             let app = try row.next(Int64.self)
             let scope = try row.next(Int64.self)
-            let now = try row.next(Int64.self)
             number += 1
             let key: [Int64] = [number, app, now]
             let body = Array(EventContent.body(effectiveAt: "\(now)").utf8)

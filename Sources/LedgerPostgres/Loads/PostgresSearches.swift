@@ -220,7 +220,9 @@ extension PostgresLedgerStorage {
         }
     }
 
-    public func beginEpoch() async throws { try await translated { try await self.feed.beginEpoch() } }
+    public func beginEpoch(at now: Timestamp) async throws {
+        try await translated { try await self.feed.beginEpoch(at: now) }
+    }
 
     public func eraseEvents(before instant: Timestamp, limit: Int) async throws -> Int {
         try await translated { try await self.feed.erase(before: instant, limit: limit) }

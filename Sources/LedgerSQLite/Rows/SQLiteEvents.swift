@@ -95,8 +95,8 @@ extension SQLiteLedgerSession {
     }
 
     /// Begins an epoch of each app.
-    func beginEpochs() throws {
-        for statement in Schema.beginEpochs { try run(statement, []) }
+    func beginEpochs(at now: Timestamp) throws {
+        for statement in Schema.beginEpochs(at: now) { try run(statement, []) }
         lastSequences = [:]
     }
 

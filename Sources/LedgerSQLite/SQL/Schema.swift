@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AppStoreModel
 import PurchaseLedger
 
 /// The tables of a new ledger: the first of the ``steps``.
@@ -49,18 +50,28 @@ enum Schema {
         """
 
     /// Ends the present epoch of each app, and begins a new epoch with an event in each environment.
-    static let beginEpochs = [
-        "UPDATE epochs SET last = (SELECT \(lastEvent) FROM apps WHERE id = epochs.app) WHERE last IS NULL",
-        "INSERT INTO epochs (app, place, id) SELECT app, max(place) + 1, \(newEpoch) FROM epochs GROUP BY app",
+    static func beginEpochs(at now: Timestamp) -> [String] {
+        [
+            "UPDATE epochs SET last = (SELECT \(lastEvent) FROM apps WHERE id = epochs.app) WHERE last IS NULL",
+            "INSERT INTO epochs (app, place, id) SELECT app, max(place) + 1, \(newEpoch) FROM epochs GROUP BY app",
+            """
+            INSERT INTO events (app, sequence, scope, recordedAt, kind, body)
+            SELECT apps.id, \(lastEvent) + row_number() OVER (PARTITION BY apps.id ORDER BY scopes.id), scopes.id,
+                   \(now.milliseconds), '\(LedgerEvent.Kind.ledgerRestored.rawValue)',
+                   CAST('\(EventContent.body(effectiveAt: "\(now.milliseconds)"))' AS BLOB)
+            FROM scopes JOIN apps ON apps.id = scopes.app
+            """,
+        ]
+    }
+
+    /// Removes the events with which a backup began its epoch, if nothing followed them: nobody has read them, and the
+    /// restored ledger begins an epoch of its own.
+    static let forgetUnreadEpoch = """
+        DELETE FROM events WHERE sequence > (SELECT max(last) FROM epochs WHERE app = events.app) AND NOT EXISTS (
+            SELECT 1 FROM events AS later
+            WHERE later.app = events.app AND later.kind <> '\(LedgerEvent.Kind.ledgerRestored.rawValue)'
+                AND later.sequence > (SELECT max(last) FROM epochs WHERE app = events.app))
         """
-        INSERT INTO events (app, sequence, scope, recordedAt, kind, body)
-        SELECT apps.id, \(lastEvent) + row_number() OVER (PARTITION BY apps.id ORDER BY scopes.id), scopes.id, now,
-               '\(LedgerEvent.Kind.ledgerRestored.rawValue)',
-               CAST('\(EventContent.body(effectiveAt: "' || now || '"))' AS BLOB)
-        FROM scopes JOIN apps ON apps.id = scopes.app,
-             (SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS now)
-        """,
-    ]
 
     /// The id of a new epoch: 48 random bits, so that no other ledger has the same id.
     static let newEpoch = "lower(hex(randomblob(6)))"

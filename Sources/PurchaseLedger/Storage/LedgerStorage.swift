@@ -72,7 +72,7 @@ public protocol LedgerStorage: Sendable {
     /// Begins an epoch of each app's events, see ``EventEpochs``, with an event of the kind
     /// ``LedgerEvent/Kind/ledgerRestored`` in each environment of which the ledger has documents or events. A ledger
     /// needs a new epoch if it may lack events which followers have read. Cursors returned by this ledger stay valid.
-    func beginEpoch() async throws
+    func beginEpoch(at now: Timestamp) async throws
 
     /// Proves that the storage is writable, by a write that changes no record.
     func proveWritable() async throws

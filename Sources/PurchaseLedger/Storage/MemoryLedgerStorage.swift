@@ -106,7 +106,7 @@ public final class MemoryLedgerStorage: LedgerStorage {
 
     public func marks() async throws -> HighWaterMarks { state.withLock { $0.marks } }
 
-    public func beginEpoch() async throws { state.withLock { $0.beginEpochs() } }
+    public func beginEpoch(at now: Timestamp) async throws { state.withLock { $0.beginEpochs(at: now) } }
 
     public func documentCount() async throws -> Int { state.withLock { $0.documents.count { $0 != nil } } }
 
@@ -229,11 +229,9 @@ extension State {
         events[bundleId] ?? EventList(epochs: EventEpochs([EventEpoch(id: bundleId)]))
     }
 
-    mutating func beginEpochs() {
+    mutating func beginEpochs(at now: Timestamp) {
         for (app, list) in events {
             events[app]?.epochs.begin("\(app).\(list.epochs.all.count)", after: max(firstEvent, list.last))
-            // The storage has no clock.
-            let now = list.events.last?.recordedAt ?? Timestamp(milliseconds: 0)
             let environments = Set((chains.keys.map(\.scope) + list.events.map(\.scope)).filter { $0.bundleId == app })
             for scope in environments.sorted(by: { $0.environment.rawValue < $1.environment.rawValue }) {
                 append(LedgerEvent(.ledgerRestored, in: scope, at: now))

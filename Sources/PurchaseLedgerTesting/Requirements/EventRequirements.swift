@@ -49,7 +49,7 @@ extension LedgerStorageContract {
                     try trial.expect(rest.events, is: [], "Events after the end")
                 }
             }
-            try await trial.first.beginEpoch()
+            try await trial.first.beginEpoch(at: Sample.time(6))
             let end = try await trial.second.endOfEvents(of: app)
             try trial.expect(
                 try await trial.first.events(of: app, after: end, limit: 10).events, is: [], "Events in a new epoch")
@@ -161,12 +161,13 @@ extension LedgerStorageContract {
             for round in 0..<2 {
                 // An epoch is a period in which each number stands for a single event of an app. A copy of a ledger
                 // begins an epoch, because the original ledger may continue to number its own events.
-                try await trial.second.beginEpoch()
+                try await trial.second.beginEpoch(at: Sample.time(6))
                 let found = try await trial.page(after: old[1]).events
                 let isRestored = found.map { $0.kind == .ledgerRestored }
                 try trial.expect(isRestored, is: round == 0 ? [true] : [true, false, true], "Events of a new epoch")
                 try trial.expect(found.last?.customer, is: nil, "The customer of the event")
-                try trial.expect(found.last?.content?.effectiveAt, is: found.last?.recordedAt, "The event's time")
+                let times = [found.last?.recordedAt, found.last?.content?.effectiveAt]
+                try trial.expect(times, is: [Sample.time(6), Sample.time(6)], "The event's time")
                 try await trial.commit { $0.events = [Sample.event("new")] }
             }
             let epoch = old[1].epoch

@@ -53,7 +53,8 @@ struct Backup: ParsableCommand {
             let interruption = copy.removeIfInterrupted()
             defer { interruption.forEach { $0.cancel() } }
             let progress = CopyProgress()
-            let documents = try SQLiteLedgerBackup.copy(source, to: copy.path, onProgress: progress.report)
+            let documents = try SQLiteLedgerBackup.copy(
+                source, to: copy.path, at: composition.now(), onProgress: progress.report)
             try composition.warnOfExposure()
             let faults = try SQLiteLedgerBackup.faults(copy.path, documents: documents)
             guard faults.isEmpty else { throw failure(faults) }

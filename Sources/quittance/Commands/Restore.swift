@@ -65,7 +65,7 @@ struct Restore: AsyncParsableCommand {
                 let erased = try await composition.withStorage(.working) { storage in
                     let service = composition.service(storage, verifier)
                     // The events of the erasures belong to the new epoch: lost events may have had the next numbers.
-                    try await storage.beginEpoch()
+                    try await storage.beginEpoch(at: composition.now())
                     return try await eraseAgain(composition, service, from: nil)
                 }
                 try Terminal.print("The events begin an epoch. \(Self.sentence(erased))\n\(Self.advice)")
@@ -94,7 +94,7 @@ struct Restore: AsyncParsableCommand {
         let copy = try PartialFile(beside: target.path)
         defer { copy.remove() }
         let interruption = copy.removeIfInterrupted()
-        let documents = try copyLedger(backup, to: copy.path)
+        let documents = try copyLedger(backup, to: copy.path, at: composition.now())
 
         let storage = try SQLiteLedgerStorage(path: copy.path, createIfMissing: false)
         let erased = try await Composition.closing(storage) {
@@ -129,10 +129,11 @@ struct Restore: AsyncParsableCommand {
     }
 
     /// - Returns: The number of documents in the backup.
-    private func copyLedger(_ backup: String, to path: String) throws -> Int {
+    private func copyLedger(_ backup: String, to path: String, at now: Timestamp) throws -> Int {
         do {
             let progress = CopyProgress()
-            let documents = try SQLiteLedgerBackup.copy(backup, to: path, onProgress: progress.report)
+            let documents = try SQLiteLedgerBackup.copy(
+                backup, to: path, at: now, isRestore: true, onProgress: progress.report)
             let faults = try SQLiteLedgerBackup.faults(path, documents: documents)
             guard faults.isEmpty else { throw failure(faults) }
             return documents
