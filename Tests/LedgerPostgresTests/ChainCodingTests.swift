@@ -20,7 +20,8 @@ import Testing
         statement.commitment = TransactionStatement.Commitment(billingPeriodNumber: 3)
         record.chain.merge(statement)
         record.chain.merge(RenewalFact(provenance: provenance, chain: "2000000001"))
-        let state = ChainState(status: .active, productId: "monthly", until: Timestamp(milliseconds: -1))
+        let state = ChainState(
+            status: .active, productId: "monthly", hasAccess: true, until: Timestamp(milliseconds: -1))
         record.report = ChainReport(state, isSubscription: true, revoked: ["b", "a"])
         record.owners = [ChainRecord.Owner(Customer(number: 7, bundleId: "com.example"), .claim)]
         return record

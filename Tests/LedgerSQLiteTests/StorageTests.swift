@@ -218,7 +218,8 @@ import Testing
                 TransactionStatement(
                     source: .receipt, provenance: Provenance(signedDate: Self.now, digest: DocumentDigest([1])),
                     transactionId: "2", chain: "1", productId: "p"))
-            record.report = ChainReport(ChainState(status: .active), isSubscription: false, revoked: ["1"])
+            let state = ChainState(status: .active, hasAccess: true)
+            record.report = ChainReport(state, isSubscription: false, revoked: ["1"])
             record.owners = [ChainRecord.Owner(customer, .claim)]
             record.ownerChanges = [Self.now]
             changes.chains = [record]

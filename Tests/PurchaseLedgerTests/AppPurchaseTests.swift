@@ -136,7 +136,7 @@ import Testing
         let content = events.last?.content
         #expect(events.last?.originalTransactionId == "app:700")
         #expect(content?.productId == nil && content?.transactionId == nil)
-        #expect(content?.after == ChainState(status: .active))
+        #expect(content?.after == ChainState(status: .active, hasAccess: true))
         let details = try #require(content?.details)
         #expect(details.type == .app && details.appTransactionId == "700" && details.quantity == nil)
         #expect(details.originalPurchaseDate == TestStore.day(-100) && details.originalApplicationVersion == "41")

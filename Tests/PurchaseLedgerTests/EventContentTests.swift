@@ -10,7 +10,7 @@ import Testing
     private static let time = Timestamp(milliseconds: 1_750_000_000_000)
 
     private static let state = ChainState(
-        status: .active, productId: "month", until: Timestamp(milliseconds: 7), willRenew: false,
+        status: .active, productId: "month", hasAccess: true, until: Timestamp(milliseconds: 7), willRenew: false,
         commitmentWillRenew: true)
 
     /// Terms with a value in every member, as Apple would name an offer.
@@ -39,7 +39,7 @@ import Testing
             """#
         ),
         (
-            EventContent(effectiveAt: time, after: ChainState(status: .stale, renewal: terms)),
+            EventContent(effectiveAt: time, after: ChainState(status: .stale, hasAccess: true, renewal: terms)),
             #"""
             {"effectiveAt":1750000000000,"before":null,"after":{"status":"stale","productId":null,"hasAccess":true,\#
             "until":null,"renewal":{"autoRenewProductId":"year","renewalPrice":9990,"currency":"EUR","offerType":2,\#
@@ -60,7 +60,8 @@ import Testing
     }
 
     @Test func `the terms of a renewal have the same form in answers as in events`() throws {
-        let body = EventContent(effectiveAt: Self.time, after: ChainState(status: .stale, renewal: Self.terms)).body
+        let state = ChainState(status: .stale, hasAccess: true, renewal: Self.terms)
+        let body = EventContent(effectiveAt: Self.time, after: state).body
         #expect(try JSONValue(parsing: body)["after"]?["renewal"] == JSONValue(encoding: Self.terms))
     }
 

@@ -49,7 +49,8 @@ import Testing
         let change = try #require(try await Self.events(ledger).last)
         #expect(change.kind == .subscriptionProductChanged)
         let states = [("month", "1", 30.0), ("year", "2", 375)].map { product, id, end in
-            ChainState(status: .active, productId: product, transactionId: id, until: Facts.day(end))
+            ChainState(
+                status: .active, productId: product, transactionId: id, hasAccess: true, until: Facts.day(end))
         }
         #expect(change.content?.before == states[0] && change.content?.after == states[1])
     }

@@ -10,8 +10,7 @@ import Testing
     private static let now = Timestamp(milliseconds: 1_750_000_000_000)
 
     private static let state = ChainState(
-        status: .active, productId: "com.example.month", until: now,
-        willRenew: true)
+        status: .active, productId: "com.example.month", hasAccess: true, until: now, willRenew: true)
 
     private static let renewing: ChainState = {
         var (state, terms) = (Self.state, RenewalTerms())

@@ -147,7 +147,8 @@ extension FilledDatabase {
     static func report(_ transaction: String, until end: Timestamp) -> ChainReport {
         ChainReport(
             ChainState(
-                status: .active, productId: product, transactionId: transaction, until: end, willRenew: true),
+                status: .active, productId: product, transactionId: transaction, hasAccess: true, until: end,
+                willRenew: true),
             isSubscription: true, expiresDate: end, isEntitling: true, nextChange: end)
     }
 

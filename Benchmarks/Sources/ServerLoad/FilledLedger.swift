@@ -105,7 +105,7 @@ enum FilledLedger {
         ChainReport(
             ChainState(
                 status: .active, productId: SimulatedStore.product, transactionId: chain.originalTransactionId,
-                until: expiry, willRenew: true),
+                hasAccess: true, until: expiry, willRenew: true),
             isSubscription: true, expiresDate: expiry, isEntitling: true, nextChange: expiry)
     }
 

@@ -28,7 +28,7 @@ public struct ChainState: Hashable, Sendable, Decodable {
 
     public init(
         status: SubscriptionState.Status, productId: String? = nil, transactionId: String? = nil,
-        hasAccess: Bool = true, until: Timestamp? = nil, willRenew: Bool? = nil, commitmentWillRenew: Bool? = nil,
+        hasAccess: Bool, until: Timestamp? = nil, willRenew: Bool? = nil, commitmentWillRenew: Bool? = nil,
         renewal: RenewalTerms? = nil
     ) {
         self.status = Open(status)

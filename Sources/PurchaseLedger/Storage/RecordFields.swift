@@ -58,7 +58,7 @@ extension ChainReport: StoredFields {
 }
 
 extension ChainState: StoredFields {
-    @usableFromInline package static let blank = ChainState(status: .active)
+    @usableFromInline package static let blank = ChainState(status: .active, hasAccess: true)
 
     /// All fields except the transaction, which ``ChainReport`` has.
     @inlinable

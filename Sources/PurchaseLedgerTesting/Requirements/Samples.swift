@@ -28,8 +28,8 @@ enum Sample {
 
     static func state(_ product: String = "product", transactionId: String? = nil) -> ChainState {
         ChainState(
-            status: .billingGrace, productId: product, transactionId: transactionId, until: time(7), willRenew: false,
-            commitmentWillRenew: true, renewal: renewal.terms)
+            status: .billingGrace, productId: product, transactionId: transactionId, hasAccess: true, until: time(7),
+            willRenew: false, commitmentWillRenew: true, renewal: renewal.terms)
     }
 
     static func event(

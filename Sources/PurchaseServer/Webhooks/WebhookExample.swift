@@ -256,7 +256,7 @@ private struct WrittenExample {
 
     /// A purchase of the app itself.
     private var app: EventContent {
-        var content = EventContent(effectiveAt: now, after: ChainState(status: .active))
+        var content = EventContent(effectiveAt: now, after: ChainState(status: .active, hasAccess: true))
         content.entitlementsBefore = .empty
         content.entitlementsAfter = .empty
         var details = EventDetails()
