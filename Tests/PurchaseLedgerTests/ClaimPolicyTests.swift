@@ -62,6 +62,23 @@ import Testing
 
     private static let (token, other) = ("0d6e5c0a-6a52-4a0b-9d4b-0f1f4e3a9b11", "7e3fb204-2a7d-41e6-b58f-0c6b8e6f4a31")
 
+    @Test func `one request tells only who owns a purchase in the end`() async throws {
+        for policy in [ClaimPolicy.accountTokenWins, .transfer] {
+            let shop = try Shop(policy)
+            try await shop.claim("anna", shop.month(Self.token))
+            #expect(try await shop.ledger.words() == ["purchase.linked anna", "subscription.started 1 anna"])
+        }
+        // A later token names another, and the owner presents it.
+        let (shop, id) = (try Shop(.transfer), Self.token)
+        try await shop.notify(shop.month(id))
+        try await shop.claim(id, shop.month(Self.other, period: 1), day: 31)
+        #expect(try await shop.owners() == [id])
+        #expect(
+            try await shop.ledger.words() == [
+                "purchase.linked \(id)", "subscription.started 1 \(id)", "subscription.renewed 2 \(id)",
+            ])
+    }
+
     // MARK: accountTokenWins
 
     @Test func `the default policy is accountTokenWins`() throws {

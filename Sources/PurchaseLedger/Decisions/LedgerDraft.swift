@@ -187,6 +187,7 @@ extension LedgerDraft {
         }
         for var record in state.chains.values {
             let shared = record.chain.transactions.values.flatMap { facts[$0.key] ?? [] }
+            guard !shared.isEmpty else { continue }
             for statement in shared { record.chain.mergeResidue(statement) }
             put(record)
         }
@@ -238,6 +239,7 @@ extension LedgerDraft {
         guard !record.isOwned(by: customer) else { return }
         record.owners.append(ChainRecord.Owner(customer, reason))
         if reason == .correction { record.isCorrected = true }
+        if withdraw(.unlinked, customer, of: record.key) { return }
         var content = EventContent(about: record, at: now, detail: reason.rawValue)
         content.after = record.report?.state
         content.entitlementsBefore = GivenEntitlements.empty
@@ -249,12 +251,25 @@ extension LedgerDraft {
     mutating func unlink(_ record: inout ChainRecord, from customer: Customer) {
         guard record.isOwned(by: customer) else { return }
         record.owners.removeAll { $0.customer == customer }
+        if withdraw(.linked, customer, of: record.key) { return }
         let detail = correction.map { _ in LinkReason.correction.rawValue }
         var content = EventContent(about: record, at: now, detail: detail)
         content.before = record.report?.state
         content.entitlementsBefore = record.report?.entitlements
         content.entitlementsAfter = GivenEntitlements.empty
         append(.unlinked, content, to: customer, about: &record)
+    }
+
+    /// Removes the opposite of a change of owner that the decision made before: together they changed nothing.
+    private mutating func withdraw(_ kind: LedgerEvent.Kind, _ customer: Customer, of key: ChainKey) -> Bool {
+        let wasOwner = loaded.chains[key]?.isOwned(by: customer) ?? false
+        guard wasOwner == (kind == .unlinked),
+            let index = changes.events.lastIndex(where: {
+                $0.kind == kind && $0.customer == customer && $0.chainName == key.name && $0.scope == key.scope
+            })
+        else { return false }
+        changes.events.remove(at: index)
+        return true
     }
 }
 
