@@ -155,6 +155,37 @@ import Testing
             ])
     }
 
+    @Test func `what the family shares is no conversion, and a conversion that was erased is known with its trial`()
+        async throws
+    {
+        func periods(isShared: Bool = false) async throws -> [Evidence] {
+            let trial = try await Self.period(1) {
+                ($0.price, $0.offerType, $0.offerDiscountType) = (0, Open(.introductory), Open(.freeTrial))
+                if isShared { ($0.price, $0.currency, $0.inAppOwnershipType) = (nil, nil, Open(.familyShared)) }
+            }
+            let paid = try await Self.period(2) {
+                if isShared { ($0.price, $0.currency, $0.inAppOwnershipType) = (nil, nil, Open(.familyShared)) }
+            }
+            return [trial, paid]
+        }
+        let family = Self.ledger()
+        _ = try await family.record(periods(isShared: true), at: Facts.day(31))
+        #expect(try await Self.words(family) == ["recorded 1 #1 trial shared", "recorded 2 #2 shared"])
+        for isTrialKnown in [true, false] {
+            let ledger = Self.ledger()
+            _ = try await ledger.record(periods(), claimedBy: "anna", at: Facts.day(31))
+            _ = try await ledger.delete("anna", in: Facts.scope, at: Facts.day(32))
+            let again = try await Array(periods().suffix(isTrialKnown ? 2 : 1))
+            _ = try await ledger.record(again, claimedBy: "bert", at: Facts.day(33))
+            let trial = isTrialKnown ? ["recorded 1 0 EUR #1 trial repeated"] : []
+            let paid = "recorded 2 9990 EUR #2 \(isTrialKnown ? "converted " : "")repeated"
+            #expect(
+                try await Self.words(ledger) == [
+                    "recorded 1 0 EUR #1 trial", "recorded 2 9990 EUR #2 converted",
+                ] + trial + [paid])
+        }
+    }
+
     // MARK: - Revocations
 
     private static func refunded(
@@ -203,6 +234,43 @@ import Testing
         try await Self.record((0, Self.book()), (5, refund), (6, Self.book(signed: 6)), in: payer)
         #expect(
             try await payer.words() == ["purchase.made 5", "purchase.refunded 5", "purchase.refundReversed 5"])
+    }
+
+    @Test func `the kind of a revocation tells the end of a share too`() async throws {
+        for type in [RevocationType.familyRevoke, .assignmentRevoke] {
+            let ledger = Self.ledger()
+            let ended = try await Self.book(signed: 5) {
+                ($0.revocationDate, $0.revocationType) = (Facts.day(5), Open(type))
+            }
+            try await Self.record((0, Self.book()), (5, ended), in: ledger)
+            #expect(try await ledger.words() == ["purchase.made 5", "purchase.shareEnded 5"])
+        }
+    }
+
+    /// The erased documents say who shared, and the receipt does not.
+    @Test(arguments: [true, false])
+    func `after an erasure the end of a share is no refund, whatever is presented`(isSigned: Bool) async throws {
+        let (ledger, history) = (Self.ledger(), try Self.signed.get())
+        func shared(_ day: Double, isOver: Bool = false) async throws -> Evidence {
+            try await Self.period(1, signed: day) {
+                ($0.price, $0.currency, $0.inAppOwnershipType) = (nil, nil, Open(.familyShared))
+                if isOver { ($0.revocationDate, $0.revocationType) = (Facts.day(day), Open(.familyRevoke)) }
+            }
+        }
+        _ = try await ledger.record([shared(0)], claimedBy: "anna", at: Facts.day(0))
+        _ = try await ledger.delete("anna", in: Facts.scope, at: Facts.day(10))
+        if isSigned { try await Self.record((11, shared(9, isOver: true)), in: ledger) }
+        let receipt = try await history.evidence(receipt: [Self.purchase("1")], created: isSigned ? 5 : 12)
+        _ = try await ledger.record([receipt], claimedBy: "bert", at: Facts.day(12))
+        if !isSigned {
+            let cancelled = try await history.evidence(receipt: [Self.purchase("1", cancelled: 20)], created: 21)
+            try await Self.record((21, cancelled), in: ledger)
+        }
+        let kinds = try await ledger.events().events.compactMap(\.kind.known)
+        #expect(kinds.contains(.shareEnded) && !kinds.contains(.refunded), "\(kinds)")
+        let last = try #require(try await ledger.payments().last)
+        #expect(last.content?.details?.revocationDate == Facts.day(isSigned ? 9 : 20))
+        #expect(last.content?.details?.inAppOwnershipType == .familyShared)
     }
 
     @Test func `if a cancellation in a receipt turns out to be an upgrade, its revocation is reversed`() async throws {

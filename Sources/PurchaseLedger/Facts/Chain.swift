@@ -16,9 +16,9 @@ public struct Chain: Hashable, Sendable {
     /// subscription. Facts about a predecessor are facts about this chain.
     public var predecessors: Set<String> = []
     /// The facts that remain after the erasure of a customer, by transaction id: statements without account,
-    /// storefront, offer, price and commitment. Answers do not show the residue, but it affects them. For example, a
-    /// transaction that was revoked before the erasure stays revoked, even if a customer presents an older document
-    /// about it again. The residue also tells which payments were published.
+    /// storefront, offer, price and commitment. Answers do not show the residue by itself, but it affects them. For
+    /// example, a transaction that was revoked before the erasure stays revoked, even if a customer presents an older
+    /// document about it again. The residue also tells which payments were published.
     ///
     /// A chain that was not erased has residue of a transaction if a different chain with the transaction was erased,
     /// or if the App Store moved a consumable here from the chain of a customer who may have used it.
@@ -99,13 +99,14 @@ public struct Chain: Hashable, Sendable {
 // MARK: - What is known
 
 extension Chain {
-    /// The present statement about a transaction. The residue of the transaction also counts for whether it is revoked
-    /// or upgraded.
+    /// The present statement about a transaction. The residue of the transaction also counts for whether it is revoked,
+    /// upgraded, or shared.
     public func current(_ fact: TransactionFact) -> TransactionStatement? {
         guard var statement = fact.current else { return nil }
         guard !residue.isEmpty, let judged = judged(fact).current else { return statement }
         statement.revocation = judged.revocation
         statement.isUpgraded = judged.isUpgraded
+        statement.ownership = judged.ownership
         return statement
     }
 

@@ -51,7 +51,7 @@ public struct EventDetails: Hashable, Sendable, Decodable {
     public var transactionReason: Open<TransactionReason>?
     /// True for the period of a free trial.
     public var isTrial: Bool?
-    /// True for a paid period that directly follows a free trial.
+    /// True for a paid period that directly follows a free trial. Who shares a period has paid for none.
     public var isTrialConversion: Bool?
     /// The number of the period among the periods of the subscription, from 1; `nil` if an earlier one may be missing.
     public var renewalNumber: Int?
@@ -115,7 +115,8 @@ public struct EventDetails: Hashable, Sendable, Decodable {
         expiresDate = statement.expiresDate
         transactionReason = statement.transactionReason
         isTrial = statement.isTrial ? true : nil
-        isTrialConversion = !statement.isTrial && place?.previous?.isTrial == true ? true : nil
+        let isConversion = !statement.isTrial && !statement.isShare && place?.previous?.isTrial == true
+        isTrialConversion = isConversion ? true : nil
         renewalNumber = place?.number
     }
 }
@@ -123,8 +124,12 @@ public struct EventDetails: Hashable, Sendable, Decodable {
 extension TransactionStatement {
     fileprivate var isTrial: Bool { offerDiscountType == .freeTrial }
 
-    /// Whether somebody else paid: a member of the family, or the payer of a seat.
-    var isShare: Bool { ownership == .familyShared || ownership == .assigned }
+    /// Whether somebody else paid: a member of the family, or the payer of a seat. After an erasure, the kind of the
+    /// revocation may be all that is known. From a receipt alone, a share looks like a purchase.
+    var isShare: Bool {
+        ownership == .familyShared || ownership == .assigned
+            || revocation?.type == .familyRevoke || revocation?.type == .assignmentRevoke
+    }
 }
 
 extension EventDetails {
