@@ -234,11 +234,11 @@ public struct ServerApplication: Sendable {
     /// - Throws: Errors of the ledger, of the App Store and of `prepare`.
     /// - Returns: The answer as HTTP has it, also to a refusal.
     package func perform(
-        _ operation: Operation, _ values: FieldValues, of bundleId: String,
+        _ operation: Operation, _ values: FieldValues, of apps: [String],
         prepare: (_ question: String?) async throws -> Void
     ) async throws -> Reply? {
         guard let ledger else { return nil }
-        let request = authentication(ledger).request(of: bundleId, values)
+        let request = authentication(ledger).request(of: apps, values)
         do {
             try await prepare(operation.question(request))
             return try await operation.reply(to: request)

@@ -1,14 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package import AppStoreModel
+import AppStoreModel
 import AppStoreTrust
-package import PurchaseLedger
+import PurchaseLedger
 
-/// The JSON of `quittance customer show`: the information for a support request.
-package struct SupportBody: Encodable, Sendable {
-    /// The id by which the customer or the purchase was found.
+/// The JSON of what an id names.
+struct SupportListBody: Encodable, Sendable {
+    /// The customers, and the purchases without a customer, each once.
+    var items: [SupportBody]
+    /// What has the id itself.
+    var found: [FoundBody]
+}
+
+/// The JSON of a customer, or of a transaction in an environment, that has an id.
+struct FoundBody: Encodable, Sendable {
+    var bundleId: String
+    var customer: String?
+    var transactionId: String?
+    var environment: String?
+}
+
+/// The JSON of a customer, or of a purchase without a customer, for a support request.
+struct SupportBody: Encodable, Sendable {
+    /// An id of the customer, or the original transaction id of the purchase.
     var id: String
     var bundleId: String
+    /// The time as of which the answer was computed, in milliseconds since 1970.
+    var asOf: Timestamp
     /// All ids of the customer; empty for a purchase without a customer.
     var ids: [String]
     /// The environments that count for this customer if a request names no environment.
@@ -21,16 +39,15 @@ package struct SupportBody: Encodable, Sendable {
     var documents: [EvidenceBody]
 
     /// - Parameters:
-    ///   - answers: The customer by environment.
-    ///   - counted: See ``LedgerService/countedEnvironments(for:of:)``.
     ///   - attributes: `nil` for a purchase without a customer.
-    package init(
-        _ id: String, _ answers: [Environment: Ledger.CustomerAnswer], of bundleId: String,
-        counted: [Environment], _ attributes: CustomerAttributes?, documents: [StoredDocument], at now: Timestamp
+    ///   - answers: The customer by environment.
+    init(
+        _ id: String, of bundleId: String, _ ids: [String], counted: [Environment], _ attributes: CustomerAttributes?,
+        _ answers: [Environment: Ledger.CustomerAnswer], documents: [StoredDocument], at now: Timestamp
     ) {
-        let ids = answers.values.first?.ids ?? []
         self.id = id
         self.bundleId = bundleId
+        asOf = now
         self.ids = ids
         self.counted = counted.map(\.rawValue)
         self.attributes = AttributeList(attributes)
@@ -44,13 +61,6 @@ package struct SupportBody: Encodable, Sendable {
 }
 
 extension LedgerService {
-    /// The environments that count for a customer if a request names no environment, production first.
-    ///
-    /// - Parameter ids: All ids of the customer.
-    package func countedEnvironments(for ids: [String], of bundleId: String) -> [Environment] {
-        environmentRule(.unnamed, of: bundleId).counted(for: ids)
-    }
-
     /// The configuration of an app; the defaults if the app is not configured.
     func app(_ bundleId: String) -> AppConfiguration {
         apps[bundleId] ?? AppConfiguration(AppIdentity(bundleId: bundleId))

@@ -55,8 +55,8 @@ package enum SubmitPurchases: NamedOperation {
 
     package static let operation = Operation(
         .post, "/v1/customers/{id}/purchases", "submits purchases of a customer", command: "purchases submit",
-        roles: [.client, .server], [.customer, .environments, document, documents, correct],
-        upTo: Submission.bodyLimit, errors: ErrorCode.ofDocuments.union([.otherRoots])
+        roles: [.client, .server], [.customer, .environments, document, documents, correct, .isNew],
+        upTo: Submission.bodyLimit, errors: ErrorCode.ofDocuments.union([.otherRoots, .unknownCustomer])
     ) { request in
         let recorded = try await record(request)
         let head = request.head
@@ -66,6 +66,7 @@ package enum SubmitPurchases: NamedOperation {
     /// Records the documents that a customer presents.
     private static func record(_ request: AuthenticatedRequest) async throws -> RecordResult {
         try request.requireRecorded()
+        try await request.requireKnown([request.customerId], makesNew: true)
         let submission = try Submission(
             request[document]?.string, request[documents], corrects: request[correct]?.bool ?? false,
             role: request.role)

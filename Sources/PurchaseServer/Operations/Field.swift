@@ -73,7 +73,7 @@ package struct Field: Hashable, Sendable {
 // MARK: - Shared fields
 
 extension Field {
-    static let customer = Field(
+    package static let customer = Field(
         "id", in: .path, "your app's own id for a customer", .text(.customerID), option: "customer")
     static let transaction = Field("id", in: .path, "a transaction id", option: "transaction-id")
     /// For operations that find a purchase by any of its transactions.

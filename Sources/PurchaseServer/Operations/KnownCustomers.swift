@@ -7,7 +7,7 @@ import PurchaseLedger
 
 extension Field {
     /// A command that is not given the flag refuses an unknown customer.
-    static let isNew = Field("new", "whether an id that no customer has makes a customer", .flag)
+    package static let isNew = Field("new", "whether an id that no customer has makes a customer", .flag)
 }
 
 extension AuthenticatedRequest {
@@ -20,23 +20,25 @@ extension AuthenticatedRequest {
     func requireKnown(_ ids: [String], makesNew: Bool) async throws {
         guard !(self[.isNew]?.bool ?? makesNew) else { return }
         for id in ids where try await ledger.holdings(of: id, of: scope.bundleId, in: [], at: now) == nil {
-            let near = try await nearest(to: id).map { "“\($0)”" }.joined(separator: ", ")
             throw Refusal(
                 .unknownCustomer,
-                "No customer has the id “\(id)”.\(near.isEmpty ? "" : " Near are \(near).")"
-                    + " With “new” it makes a customer.")
+                "No customer has the id “\(id)”.\(try await near(id)) “new” makes a customer of the id.")
         }
     }
 
-    private func nearest(to id: String) async throws -> [String] {
+    /// A sentence with the nearest ids of customers; empty if none is near, and for a client key.
+    func near(_ id: String) async throws -> String {
+        guard role == .server else { return "" }
         var found: [String] = []
-        var cursor: ScanCursor?
-        for _ in 0..<Self.searched / 500 {
-            let page = try await ledger.customers(of: scope.bundleId, after: cursor, limit: 500)
-            found = Spelling.nearest(to: id, in: found + page.items.flatMap(\.ids), atMost: 3)
-            cursor = page.next
-            if cursor == nil { break }
+        for app in apps {
+            var cursor: ScanCursor?
+            for _ in 0..<Self.searched / 500 {
+                let page = try await ledger.customers(of: app, after: cursor, limit: 500)
+                found = Spelling.nearest(to: id, in: found + page.items.flatMap(\.ids), atMost: 3)
+                cursor = page.next
+                if cursor == nil { break }
+            }
         }
-        return found
+        return found.isEmpty ? "" : " Near are \(found.map { "“\($0)”" }.joined(separator: ", "))."
     }
 }

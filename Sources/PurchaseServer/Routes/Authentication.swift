@@ -41,18 +41,18 @@ struct Authentication: Sendable {
         guard roles.contains(role) else { throw Refusal.notServer }
         let values = try FieldValues(fields, path: { try context.parameters.require($0) }, query: request.uri.query)
         let admitted = AuthenticatedRequest(
-            authentication: self, request: request, values: values, role: role, keyId: key.id,
-            bundleId: key.bundleId, now: now)
+            authentication: self, request: request, values: values, role: role, keyId: key.id, apps: [key.bundleId],
+            now: now)
         if role == .client { try admitted.requireProof() }
         return admitted
     }
 
     /// A request of the operator, whose command needs no key.
-    func request(of bundleId: String, _ values: FieldValues) -> AuthenticatedRequest {
+    func request(of apps: [String], _ values: FieldValues) -> AuthenticatedRequest {
         let head = HTTPRequest(method: .post, scheme: nil, authority: nil, path: "/")
         return AuthenticatedRequest(
             authentication: self, request: Request(head: head, body: RequestBody(buffer: ByteBuffer())), values: values,
-            role: .server, keyId: nil, bundleId: bundleId, now: now())
+            role: .server, keyId: nil, apps: apps, now: now())
     }
 
     private func key(of request: Request, within age: Duration = APIKeyCache.lifetime) async throws -> APIKey {
@@ -90,25 +90,28 @@ package struct AuthenticatedRequest: Sendable {
     let keyId: String?
     /// The environments of the request.
     let environment: RequestedEnvironment
-    /// The app of the key.
-    fileprivate let bundleId: String
+    /// The app of the key; for a command of the operator possibly several or none.
+    let apps: [String]
     /// The time at which the head of the request arrived or, while a body is handled, the whole body.
     private(set) var now: Timestamp
 
     fileprivate init(
         authentication: Authentication, request: Request, values: FieldValues, role: APIKey.Role, keyId: String?,
-        bundleId: String, now: Timestamp
+        apps: [String], now: Timestamp
     ) {
         self.authentication = authentication
         self.request = request
         self.values = values
         self.role = role
         self.keyId = keyId
-        self.bundleId = bundleId
+        self.apps = apps
         self.now = now
         // All declarations of the field read the same values.
         environment = RequestedEnvironment(values[.environments]?.string)
     }
+
+    /// The first app.
+    fileprivate var bundleId: String { apps.first ?? "" }
 
     // MARK: - Input
 

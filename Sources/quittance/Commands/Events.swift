@@ -75,6 +75,7 @@ struct Events: AsyncParsableCommand {
 
     func run() async throws {
         let forwarder = try forward.map { try EventForwarder(to: $0, secret: secret, clock: ContinuousClock()) }
+        if let customer { server.reportUnknown(customer, try await server.get(["customers", customer])) }
         var cursor = after
         var isAtEnd = false
         repeat {

@@ -5,6 +5,7 @@ import AppStoreModel
 import ArgumentParser
 import PurchaseLedger
 import PurchaseServer
+import Reconciliation
 
 /// Where the command of an operation works: on the ledger of a configuration, with the rights of the operator, or on a
 /// running server, with the rights of a key.
@@ -44,6 +45,8 @@ struct OperationCommand<Name: NamedOperation>: AsyncParsableCommand, CustomRefle
     @OptionGroup var confirmation: Confirmation
     /// The given words, by the names of their fields' options.
     private var words: [String: [String]] = [:]
+    /// Whether a search without `--bundle-id` is about all apps.
+    private var isInAllApps = false
 
     private static var operation: Operation { Name.operation }
 
@@ -52,7 +55,10 @@ struct OperationCommand<Name: NamedOperation>: AsyncParsableCommand, CustomRefle
     init() {}
 
     /// The command without words of its own, for another command that asks the same operation.
-    init(_ target: OperationTarget) { self.target = target }
+    init(_ target: OperationTarget, inAllApps isInAllApps: Bool = false) {
+        self.target = target
+        self.isInAllApps = isInAllApps
+    }
 
     init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: Key.self)
@@ -108,12 +114,31 @@ struct OperationCommand<Name: NamedOperation>: AsyncParsableCommand, CustomRefle
     func answer(_ words: [String: [String]]) async throws -> JSONValue { try await answer(bytes: words).json }
 
     private func answer(bytes words: [String: [String]]) async throws -> (bytes: [UInt8], json: JSONValue) {
-        let (status, bytes) = try await target.server == nil ? ledgerReply(words) : serverReply(words)
-        let json = JSONValue(readable: bytes)
-        if (200..<300).contains(status), let json { return (bytes, json) }
+        let fields = Self.operation.fields
+        if fields.contains(.customer), !fields.contains(.isNew) {
+            // A person may have mistyped the id. The other operations refuse such an id themselves, or make a customer.
+            _ = try values(words, at: SystemClock.now())
+            let found = try await OperationCommand<ShowSupport>(target).reply(["id": words["customer"] ?? []])
+            // A client key may not ask, and gets another status.
+            if found.status == 404 { _ = try Self.read(found) }
+        }
+        return try Self.read(await reply(words))
+    }
+
+    /// - Throws: See ``answer(_:)``.
+    private static func read(
+        _ reply: (status: Int, bytes: [UInt8])
+    ) throws -> (bytes: [UInt8], json: JSONValue) {
+        let json = JSONValue(readable: reply.bytes)
+        if (200..<300).contains(reply.status), let json { return (reply.bytes, json) }
         let message = json?["error"]?["message"]?.string ?? "This is no Quittance server."
         guard !wrongUsage.contains(json?["error"]?["code"]?.string ?? "") else { throw ValidationError(message) }
-        throw Terminal.failure(message.printableLines.withoutAPIKeys)
+        throw Terminal.failure(message.replacing("“new”", with: "--new").printableLines.withoutAPIKeys)
+    }
+
+    /// The answer as HTTP has it, also to a refusal.
+    func reply(_ words: [String: [String]]) async throws -> (status: Int, bytes: [UInt8]) {
+        try await target.server == nil ? ledgerReply(words) : serverReply(words)
     }
 
     private func values(_ words: [String: [String]], at now: Timestamp) throws -> FieldValues {
@@ -138,23 +163,23 @@ struct OperationCommand<Name: NamedOperation>: AsyncParsableCommand, CustomRefle
 
     // MARK: - A running server
 
-    private func serverReply(_ words: [String: [String]]) async throws -> (status: Int, json: [UInt8]) {
+    private func serverReply(_ words: [String: [String]]) async throws -> (status: Int, bytes: [UInt8]) {
         let connection = try ServerConnection(target.server ?? "", keyFile: target.keyFile)
         let values = try values(words, at: SystemClock.now())
         let operation = Self.operation
         let question = "\(operation.abstract) Do it? It cannot be undone."
         try await prepare(values, operation.isConfirmed ? question : nil)
-        let (status, body) = try await connection.answer(
+        return try await connection.answer(
             to: operation.verb, values.path(operation.path), values.query,
             body: operation.bodyLimit == nil ? nil : values.body)
-        return (status, body)
     }
 
     // MARK: - The ledger
 
-    private func ledgerReply(_ words: [String: [String]]) async throws -> (status: Int, json: [UInt8]) {
+    private func ledgerReply(_ words: [String: [String]]) async throws -> (status: Int, bytes: [UInt8]) {
         let composition = try await target.options.compositionWithTime()
-        let app = try composition.configuration.bundleId(target.bundleId)
+        let isInAllApps = isInAllApps && target.bundleId == nil
+        let app = try isInAllApps ? "" : composition.configuration.bundleId(target.bundleId)
         let values = try values(words, at: composition.now())
         let operation = Self.operation
         var reply: Reply?
@@ -169,25 +194,33 @@ struct OperationCommand<Name: NamedOperation>: AsyncParsableCommand, CustomRefle
                     if Name.self == DeleteCustomer.self, let journal = try composition.erasureJournal()?.journal {
                         service.keepErasures(in: journal)
                     }
-                    reply = try await perform(values, of: app, service, composition)
+                    if operation.errors.contains(.appStoreUnavailable),
+                        words.values.joined().contains(where: HistoryQuestion.isOrderId)
+                    {
+                        try target.appStoreServer.check(composition.configuration)
+                        service.signing = try composition.signing()
+                        service.reconcilers = composition.reconcilers(service)
+                    }
+                    let all = try await isInAllApps ? Set(service.apps.keys).union(service.ledger.apps()) : [app]
+                    reply = try await perform(values, of: all.sorted(), service, composition)
                 }
             }
             try target.appStoreServer.check(composition.configuration)
             let trustsOtherRoots = target.trust.trustsOtherRoots
             reply = try await composition.run(
                 .working, trustsOtherRoots: trustsOtherRoots, composition.logger()
-            ) { try await perform(values, of: app, $0, $1) }
+            ) { try await perform(values, of: [app], $0, $1) }
         }
         guard let reply else { return (500, []) }
         return (reply.code, reply.json)
     }
 
     private func perform(
-        _ values: FieldValues, of app: String, _ service: LedgerService, _ composition: Composition
+        _ values: FieldValues, of apps: [String], _ service: LedgerService, _ composition: Composition
     ) async throws -> Reply? {
         do {
             return try await composition.server(service, composition.logger()).perform(
-                Self.operation, values, of: app
+                Self.operation, values, of: apps
             ) { try await prepare(values, $0) }
         } catch let error as AppStoreAPIError where error.isUnknownTransaction {
             throw Terminal.failure(

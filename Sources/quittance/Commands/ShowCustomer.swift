@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
-import AppStoreTrust
 import ArgumentParser
 import PurchaseLedger
 import PurchaseServer
-import Reconciliation
 
 /// `quittance customer show`.
 struct ShowCustomer: AsyncParsableCommand {
@@ -16,90 +14,42 @@ struct ShowCustomer: AsyncParsableCommand {
         discussion: """
             The id is your app's id of the customer, a transaction id, or the order id in an e-mail of Apple's. \
             No document in the ledger has an order id: the App Store is asked about it, with the app's \
-            inAppPurchaseKey. The command does not change the ledger. A server may run meanwhile.
+            inAppPurchaseKey. The command does not change the ledger. A server may run meanwhile. Without --bundle-id, \
+            it searches all apps of the configuration, and all apps with an API key.
 
             Exit status: 0 shown; 1 the ledger has no such customer or purchase, or cannot be read; 2 wrong usage.
 
               quittance customer show anna --config quittance.json
               quittance customer show 410000000000001 --json --config quittance.json
-              quittance customer show MV5G8XK2PQ --config quittance.json
+              quittance customer show MV5G8XK2PQ --server https://purchases.example.com
 
-            For --config, --database, --root and --insecure see quittance help config.
+            \(ConfigTopic.appStoreOptions)
             """)
 
     @Argument(help: "Your app's id of the customer, a transaction id, or an order id.")
     var id: String
 
-    @OptionGroup(visibility: .inTopic) var options: ServerOptions
-    @OptionGroup(visibility: .inTopic) var appStoreServer: AppStoreServerOptions
-
-    @Option(help: "Only this app. Default: the apps of the configuration, and the apps with an API key.")
-    var bundleId: String?
+    @OptionGroup var target: OperationTarget
 
     @Flag(help: "List all purchases.")
     var all = false
 
-    @Flag(help: "Print only a JSON object per customer.")
-    var json = false
-
-    /// The number of listed documents: enough for the last weeks of a subscription with a billing problem.
-    private static let documents = 10
-
-    func validate() throws { try TextForm.customerID.require(id, in: "<id>") }
-
     func run() async throws {
-        var composition = try options.composition()
-        let app = try bundleId.map { try composition.configuration.bundleId($0) }
-        composition = try await composition.takingSimulatorTime(composition.logger())
-        try await composition.onLedger(.reading) { [composition] storage in
-            let service = composition.service(storage, try composition.verifier())
-            let configured = composition.configuration.apps.map(\.identity.bundleId)
-            let apps =
-                if let app { [app] } else { Set(configured + (try await service.ledger.apps())).sorted() }
-            let search = SupportSearch(service: service, apps: apps, now: composition.now())
-            var found = try await search.found(by: id)
-            var rest = ""
-            if found.isEmpty, HistoryQuestion.isOrderId(id) {
-                let reconcilers = try reconcilers(search.service, composition)
-                found = try await search.found(byOrder: id, reconcilers)
-                rest = reconcilers.isEmpty ? Self.withoutKey : " The App Store knows no such order."
-            }
-            guard !found.isEmpty else { throw unknown(in: apps, rest) }
-            if found.count > 1 {
-                let things = found.map(\.sentence).joined(separator: "; ")
-                Terminal.report("“\(id.printable)” names \(found.count) things: \(things).")
-            }
-            for card in try await search.cards(of: found) { try await show(card, search) }
+        let answer = try await OperationCommand<ShowSupport>(target, inAllApps: true).answer(["id": [id]])
+        let found = (answer["found"]?.array ?? []).map(Self.sentence)
+        if found.count > 1 {
+            Terminal.report("“\(id.printable)” names \(found.count) things: \(found.joined(separator: "; ")).")
+        }
+        for item in answer["items"]?.array ?? [] {
+            try Terminal.print(target.json ? item.compactText : SupportCard(item).text(all: all))
         }
     }
 
-    private func show(_ card: SupportCard, _ search: SupportSearch) async throws {
-        let documents = try await search.service.ledger.newestDocuments(about: card.chains, limit: Self.documents)
-        let counted = search.service.countedEnvironments(for: card.ids, of: card.bundleId)
-        guard json else { return try Terminal.print(card.text(counted, documents, at: search.now, all: all)) }
-        let body = SupportBody(
-            id, card.answers, of: card.bundleId, counted: counted, card.attributes, documents: documents,
-            at: search.now)
-        try Terminal.print(json: body)
-    }
-
-    /// The reconcilers of production, to look up order ids at the App Store.
-    private func reconcilers(
-        _ service: LedgerService, _ composition: Composition
-    ) throws -> [LedgerScope: Reconciler] {
-        try appStoreServer.check(composition.configuration)
-        var service = service
-        service.signing = try composition.signing()
-        return composition.reconcilers(service).all.filter { $0.key.environment == .production }
-    }
-
-    private static let withoutKey =
-        " If it is an order id, only the App Store knows it: add inAppPurchaseKey to the app."
-
-    private func unknown(in apps: [String], _ rest: String) -> ExitCode {
-        let searched = apps.isEmpty ? "the ledger, which is empty" : apps.map(\.printable).joined(separator: ", ")
-        let name = id.printable.withoutAPIKeys
-        return Terminal.failure("“\(name)” names no customer and no purchase in \(searched).\(rest)")
+    private static func sentence(_ found: JSONValue) -> String {
+        let app = found["bundleId"]?.string ?? ""
+        if let customer = found["customer"]?.string { return "the customer \(customer) of \(app)".printable }
+        let (id, environment) = (found["transactionId"]?.string ?? "", found["environment"]?.string ?? "")
+        return "the transaction \(id) of \(app) in \(environment)".printable
     }
 }
 

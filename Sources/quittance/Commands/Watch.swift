@@ -47,6 +47,7 @@ struct Watch: AsyncParsableCommand {
         repeat {
             let body = try await server.get(["customers", customer], ["environment": environment?.optionName])
             guard let answer = WatchedCustomer(body) else { throw server.isNotOurs }
+            if shown == nil { server.reportUnknown(customer, body) }
             if answer != shown { try Terminal.print(json ? answer.json : answer.line) }
             shown = answer
             if !once { try await Task.sleep(for: Self.interval) }

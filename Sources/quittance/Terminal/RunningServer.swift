@@ -40,6 +40,13 @@ struct RunningServer: ParsableArguments {
         throw Terminal.failure("\(server) answers \(status). \(message.printable)")
     }
 
+    /// Says that no customer has an id, which a person may have mistyped. A customer may get the id later.
+    ///
+    /// - Parameter answer: The answer about the customer.
+    func reportUnknown(_ id: String, _ answer: JSONValue) {
+        if answer["ids"]?.array == [] { Terminal.report("No customer has the id “\(id.printable)” yet.") }
+    }
+
     /// The error if an answer does not have the members that our servers send.
     var isNotOurs: any Error { Terminal.failure("\(server) answers, but is no Quittance server.") }
 }
@@ -93,7 +100,7 @@ struct ServerConnection {
     func answer(
         to method: String, _ path: [String], _ query: [(name: String, value: String)] = [], body: JSONValue? = nil,
         wait: Duration = .zero
-    ) async throws -> (status: Int, body: [UInt8]) {
+    ) async throws -> (status: Int, bytes: [UInt8]) {
         var request = HTTPClientRequest(url: url(path, query))
         request.method = HTTPMethod(rawValue: method)
         request.headers.add(name: "Authorization", value: "Bearer \(key)")
