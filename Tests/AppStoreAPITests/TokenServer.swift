@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
+import TestData
 import TestProcess
 import Testing
 
@@ -21,11 +22,9 @@ struct TokenServer {
     static func run(
         _ files: [String: String], _ arguments: [String], _ body: (TokenServer) async throws -> Void
     ) async throws {
-        let folder = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        for (name, text) in files { try Data(text.utf8).write(to: folder.appending(path: name)) }
-        let server = try await TokenServer(arguments, in: folder)
+        let folder = try TemporaryFolder()
+        for (name, text) in files { try Data(text.utf8).write(to: folder.url.appending(path: name)) }
+        let server = try await TokenServer(arguments, in: folder.url)
         defer { server.process.send(SIGTERM) }
         try await body(server)
     }

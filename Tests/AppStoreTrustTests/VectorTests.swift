@@ -12,8 +12,7 @@ import Testing
     static let files = ["tokens", "notifications", "receipts", "transaction-receipts"]
 
     static func committed(_ name: String) throws -> VectorFile {
-        let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        let data = try Data(contentsOf: folder.appendingPathComponent("Vectors/\(name).json"))
+        let data = try Data(contentsOf: Project.root.appendingPathComponent("Tests/Vectors/\(name).json"))
         return try JSONDecoder().decode(VectorFile.self, from: data)
     }
 
@@ -55,9 +54,7 @@ import Testing
     @Test func `the page about verification has the true numbers of vectors`() throws {
         let vectors = try Self.files.flatMap { try Self.committed($0).vectors }
         let valid = vectors.count { $0.expected == "verified" }
-        let project = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent()
-        let text = try String(contentsOf: project.appendingPathComponent("docs/verify.md"), encoding: .utf8)
+        let text = try Project.text("docs/verify.md")
         #expect(text.contains("[\(vectors.count) test documents]"))
         #expect(text.contains("\(valid) must verify. \(vectors.count - valid) must be refused"))
     }

@@ -122,12 +122,9 @@ import Testing
 
     // MARK: - The page
 
-    private static let page = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent().appending(path: "docs/postgresql.md")
-
     /// The blocks of the section about several servers: what is logged, what shortens it, and what hides it.
     private static func blocks() throws -> [String] {
-        let text = try String(contentsOf: page, encoding: .utf8)
+        let text = try Project.text("docs/postgresql.md")
         let section = try #require(text.split(separator: "\n## ").first { $0.hasPrefix("Several servers") })
         return section.matches(of: /```\w+\n((?s:.*?))\n```/).map { String($0.1) }
     }

@@ -169,9 +169,6 @@ import Testing
 
     // MARK: - What they cost
 
-    private static let page = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent().appending(path: "docs/postgresql.md")
-
     /// A ledger of 100,000 customers with a purchase each, whose rows have what the statements on the page read.
     private static func largeLedger() async throws -> TestDatabase {
         let database = try TestPostgres.database()
@@ -200,7 +197,7 @@ import Testing
 
     @Test(.takesLong) func `no query of the page reads or sorts a large table`() async throws {
         let database = try await Self.largeLedger()
-        let text = try String(contentsOf: Self.page, encoding: .utf8)
+        let text = try Project.text("docs/postgresql.md")
         let section = try #require(text.split(separator: "\n## ").first { $0.hasPrefix("Look into it") })
         let block = try #require(section.firstMatch(of: /```sql\n((?s:.*?))\n```/)?.1)
         let queries = block.split(separator: ";").map { $0.trimmingCharacters(in: .whitespacesAndNewlines) }

@@ -4,6 +4,7 @@ import AppStoreModel
 import AppStoreTrust
 import Foundation
 import PurchaseLedger
+import TestData
 import Testing
 
 /// Tests the list of the kinds of records that this version reads, and that a check finds damage in each.
@@ -24,8 +25,7 @@ import Testing
     }
 
     @Test func `each kind that is named in the sources is in the list`() throws {
-        let sources = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent().appending(path: "Sources")
+        let sources = Project.root.appending(path: "Sources")
         var named: Set<String> = []
         for path in FileManager.default.subpaths(atPath: sources.path) ?? []
         where path.hasSuffix(".swift") && !path.hasPrefix("PurchaseLedgerTesting/") {

@@ -102,8 +102,7 @@ import Testing
 
     @Test func `the JSON of an active and of an inactive entitlement`() async throws {
         let world = try await World()
-        let body = #"{"document":"\#(try world.transaction())"}"#
-        _ = try await world.send(.post, "/v1/customers/anna/purchases", body)
+        try await world.submit()
         let path = "/v1/customers/anna/entitlements"
         let (asOf, next) = (#""asOf":\#(Self.start)"#, #""nextChange":\#(Self.end)"#)
         #expect(
@@ -128,9 +127,7 @@ import Testing
             $0.inAppOwnershipType = Open(rawValue: "FAMILY_SHARED")
             $0.webOrderLineItemId = "9"
         }
-        let answer = try await world.send(
-            .post, "/v1/customers/anna/purchases", #"{"document":"\#(token)"}"#
-        ).1["customer"]
+        let answer = try await world.submit(token).1["customer"]
         #expect(
             answer?["consumables"]?.compactText == """
                 [{"productId":"coins","transactionId":"2","environment":"Production","purchaseDate":\(Self.start),\
@@ -182,7 +179,7 @@ import Testing
     @Test func `the JSON of a subscription, before and after its renewal info is known`() async throws {
         let world = try await World()
         let token = try world.transaction()
-        _ = try await world.send(.post, "/v1/customers/anna/purchases", #"{"document":"\#(token)"}"#)
+        try await world.submit(token)
         let history = "[\(Self.purchase(evidence: Self.name(token)))]"
         #expect(
             try await Self.text(world, .get, "/v1/subscriptions/1")
@@ -256,15 +253,10 @@ import Testing
         var seats = TransactionMultiSeatInfo()
         seats.revokedSeatQuantity = 2
         let token = try world.transaction { ($0.quantity, $0.multiSeatInfo) = (5, seats) }
-        let answer = try await world.send(.post, "/v1/customers/anna/purchases", #"{"document":"\#(token)"}"#)
-            .1["customer"]
+        let answer = try await world.submit(token).1["customer"]
         #expect(answer?["subscriptions"]?.array?.first?["seats"]?.integer == 3)
         #expect(answer?["purchases"]?.array?.first?["quantity"]?.integer == 5)
         #expect(answer?["purchases"]?.array?.first?["revokedQuantity"]?.integer == 2)
-    }
-
-    @Test(arguments: [1, 500]) func `a limit of events from 1 to 500 is accepted`(limit: Int) async throws {
-        #expect(try await World().send(.get, "/v1/events?limit=\(limit)").0 == .ok)
     }
 
     @Test func `a document without a signing date has no signedDate`() async throws {
@@ -403,8 +395,7 @@ import Testing
             _ = try await world.ledger.publishDueChanges(at: now)
             return try await world.ledger.events(of: "com.example", limit: 10).events
         }
-        let token = try world.transaction()
-        _ = try await world.send(.post, "/v1/customers/anna/purchases", #"{"document":"\#(token)"}"#)
+        try await world.submit()
         #expect(try await !world.ledger.events(of: "com.example", limit: 1).events.isEmpty)
         #expect(try await publish(after: 3).isEmpty)
         // The due changes that this round publishes are new, and stay.

@@ -5,6 +5,7 @@ import AppStoreTrust
 import Foundation
 import PurchaseLedger
 import PurchaseServer
+import TestData
 import Testing
 
 /// Settings from the file and the environment, and the errors about them.
@@ -481,9 +482,7 @@ import Testing
     }
 
     @Test func `every setting is documented, with its variable`() throws {
-        let project = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent()
-        let text = try String(contentsOf: project.appendingPathComponent("docs/configuration.md"), encoding: .utf8)
+        let text = try Project.text("docs/configuration.md")
         for setting in ServerConfiguration.settings {
             #expect(text.contains("| `\(setting.name)` | `\(setting.variable)` |"), "\(setting.name)")
         }

@@ -15,9 +15,7 @@ import Testing
     /// A server on which anna has the subscription 1, with the policy under which no claim takes it from her.
     private static func world() async throws -> World {
         let world = try await World(policy: .keep)
-        let document = try world.transaction()
-        #expect(
-            try await world.send(.post, "/v1/customers/anna/purchases", #"{"document":"\#(document)"}"#).0 == .ok)
+        #expect(try await world.submit().0 == .ok)
         return world
     }
 
@@ -71,7 +69,7 @@ import Testing
     @Test func `verifyReceipt refuses a receipt with a denied purchase that is no subscription`() async throws {
         let world = try await World()
         let book = try world.store.sign(TestStore.transaction("5", product: "book", type: .nonConsumable, until: nil))
-        _ = try await world.send(.post, "/v1/customers/anna/purchases", #"{"document":"\#(book)"}"#)
+        try await world.submit(book)
         var purchase = TestStore.purchase()
         purchase.transactionId = "5"
         purchase.originalTransactionId = "5"
@@ -88,7 +86,7 @@ import Testing
     @Test func `an alias is taken off, and a merge undone; other ids are refused with the reason`() async throws {
         let world = try await Self.world()
         let second = try world.store.sign(TestStore.transaction("2"))
-        _ = try await world.send(.post, "/v1/customers/bert/purchases", #"{"document":"\#(second)"}"#)
+        try await world.submit(second, for: "bert")
         for alias in ["bert", "ann"] {
             _ = try await world.send(.post, "/v1/customers/anna/aliases", #"{"alias":"\#(alias)"}"#)
         }

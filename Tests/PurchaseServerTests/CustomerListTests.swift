@@ -22,8 +22,7 @@ import Testing
             $0.originalTransactionId = id
             $0.environment = Open(environment)
         }
-        let (status, answer) = try await world.send(
-            .post, "/v1/customers/\(customer)/purchases", #"{"document":"\#(token)"}"#)
+        let (status, answer) = try await world.submit(token, for: customer)
         #expect(status == .ok, "\(answer)")
     }
 

@@ -32,8 +32,7 @@ import Testing
 
     private static func world(_ proof: CustomerProof? = CustomerProof(secret: secret)) async throws -> World {
         let world = try await World(proof: proof)
-        let body = #"{"document":"\#(try world.transaction())"}"#
-        for id in ["anna", Self.id] { _ = try await world.send(.post, "/v1/customers/\(id)/purchases", body) }
+        for id in ["anna", Self.id] { try await world.submit(for: id) }
         return world
     }
 

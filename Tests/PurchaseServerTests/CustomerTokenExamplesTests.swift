@@ -15,15 +15,10 @@ import Testing
 /// Tests the examples in `docs/customer-proof.md`: sends their tokens to a server that uses the machine's clock.
 @Suite struct CustomerTokenExamplesTests {
     private static let secret = "a secret of enough bytes: 0123456789"
-    private static let page = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent().appendingPathComponent("docs/customer-proof.md")
 
     /// The example in a language, as on the page.
     private static func example(_ language: String) throws -> String {
-        let text = try String(contentsOf: page, encoding: .utf8)
-        let start = try #require(text.range(of: "```\(language)\n"))
-        let end = try #require(text.range(of: "\n```", range: start.upperBound..<text.endIndex))
-        return String(text[start.upperBound..<end.lowerBound])
+        try #require(try Project.code(language, in: "docs/customer-proof.md").first)
     }
 
     private struct Failed: Error, CustomStringConvertible {
@@ -63,10 +58,8 @@ import Testing
     private static let accepted = [200, 403]
 
     @Test func `the Swift example is that of the page, and its token is accepted`() async throws {
-        let source = try String(
-            contentsOf: URL(fileURLWithPath: #filePath).deletingLastPathComponent()
-                .appendingPathComponent("CustomerTokenExample.swift"), encoding: .utf8)
-        #expect(source.hasSuffix(try Self.example("swift") + "\n"))
+        let source = try Project.text("Tests/PurchaseServerTests/CustomerTokenExample.swift")
+        #expect(source.hasSuffix(try Self.example("swift")))
         let token = try customerToken(for: "anna", secret: Self.secret)
         #expect(try await Self.statuses(token, CustomerProof(secret: Self.secret)) == Self.accepted)
         #expect(
@@ -89,11 +82,9 @@ import Testing
 
     @Test(.takesLong)
     func `the tokens of the Python example are accepted, and PyJWT reads the server's own`() async throws {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
+        let folder = try TemporaryFolder()
         func python(_ script: String) throws -> String {
-            try Self.run([TestPython.path(), "-c", try Self.example("python") + "\n" + script], in: folder)
+            try Self.run([TestPython.path(), "-c", try Self.example("python") + "\n" + script], in: folder.url)
         }
         let token = try python("print(customer_token('anna', '\(Self.secret)'))")
         let proof = try #require(CustomerProof(secret: Self.secret))
@@ -110,8 +101,8 @@ import Testing
         let read = try python("print(jwt.decode('\(own)', '\(Self.secret)', algorithms=['HS256']))")
         #expect(read == "{'sub': 'an\"na é 😀', 'exp': \(expires.milliseconds / 1000)}")
 
-        _ = try Self.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", "customer-proof.pem"], in: folder)
-        let pem = try Self.run(["openssl", "pkey", "-in", "customer-proof.pem", "-pubout"], in: folder)
+        _ = try Self.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", "customer-proof.pem"], in: folder.url)
+        let pem = try Self.run(["openssl", "pkey", "-in", "customer-proof.pem", "-pubout"], in: folder.url)
         let signed = try python("print(customer_token('anna', open('customer-proof.pem').read(), 'EdDSA'))")
         let lines: [Substring] = pem.split(separator: "\n")
         for key in [pem, String(lines[1])] {

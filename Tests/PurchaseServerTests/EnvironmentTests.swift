@@ -37,8 +37,7 @@ import Testing
             $0.originalPurchaseDate = $0.purchaseDate
             $0.expiresDate = TestStore.day(until)
         }
-        return try await world.send(
-            .post, "/v1/customers/\(customer)/purchases\(query)", #"{"document":"\#(token)"}"#, key: .client)
+        return try await world.submit(token, for: customer, query, key: .client)
     }
 
     /// What the question for `pro` is answered: whether it is active, by which environment, and where else it is.

@@ -36,8 +36,7 @@ import Testing
         async let waiting = world.send(.get, Self.path("wait=50", after: start.next))
         let followers = try #require(world.server.ledger?.followers)
         while followers.count == 0 { try await Task.sleep(for: .milliseconds(5)) }
-        _ = try await world.send(
-            .post, "/v1/customers/anna/purchases", #"{"document":"\#(try world.transaction())"}"#)
+        try await world.submit()
         let (status, json) = try await waiting
         let page = try Self.page(json)
         #expect(status == .ok && !page.kinds.isEmpty)
@@ -104,8 +103,7 @@ import Testing
             let third = try await world.respond(.get, Self.path("wait=50", after: start.next), key: .server)
             #expect(third.status == .ok && third.headers[.retryAfter] == "5")
             #expect(try Self.page(try JSONValue(parsing: third.body.readableBytesView)).next == start.next)
-            _ = try await world.send(
-                .post, "/v1/customers/anna/purchases", #"{"document":"\#(try world.transaction())"}"#)
+            try await world.submit()
             for try await count in group { #expect(count > 0) }
         }
     }
@@ -264,8 +262,7 @@ import Testing
     ])
     func `a filter leaves out other events, and its cursor passes them`(query: String, kinds: [String]) async throws {
         let world = try await World()
-        _ = try await world.send(
-            .post, "/v1/customers/anna/purchases", #"{"document":"\#(try world.transaction())"}"#)
+        try await world.submit()
         let all = try Self.page(try await world.send(.get, Self.path("limit=500")).1)
         var found: [String] = []
         var cursor = "0"
@@ -281,8 +278,7 @@ import Testing
 
     @Test func `a restore reaches followers with any filter but that of another environment`() async throws {
         let world = try await World()
-        _ = try await world.send(
-            .post, "/v1/customers/anna/purchases", #"{"document":"\#(try world.transaction())"}"#)
+        try await world.submit()
         let start = try Self.page(try await world.send(.get, Self.path("limit=500")).1)
         try await world.ledger.storage.beginEpoch(at: LedgerRoutesTests.now)
         for (query, isShown) in [
@@ -298,8 +294,7 @@ import Testing
     /// The Kelvin sign and `K` are equal as Swift's strings.
     @Test func `a filter by customer compares ids byte by byte`() async throws {
         let world = try await World()
-        _ = try await world.send(
-            .post, "/v1/customers/Kate/purchases", #"{"document":"\#(try world.transaction())"}"#)
+        try await world.submit(for: "Kate")
         for (id, isEmpty) in [("Kate", false), ("%E2%84%AAate", true)] {
             let page = try Self.page(try await world.send(.get, Self.path("customer=\(id)")).1)
             #expect(page.kinds.isEmpty == isEmpty, "\(id)")
@@ -308,8 +303,7 @@ import Testing
 
     @Test func `an id that a customer gets during the wait finds the customer's events`() async throws {
         let world = try await World(clock: StandingClock())
-        let body = #"{"document":"\#(try world.transaction())"}"#
-        _ = try await world.send(.post, "/v1/customers/anna/purchases", body)
+        try await world.submit()
         let start = try Self.page(try await world.send(.get, Self.path("limit=500")).1)
         async let waiting = world.send(.get, Self.path("wait=50&customer=bob", after: start.next))
         let followers = try #require(world.server.ledger?.followers)

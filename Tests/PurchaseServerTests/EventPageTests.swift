@@ -9,9 +9,6 @@ import Testing
 
 /// Tests the table and the examples of `docs/events.md`, which are made from the events of a ``FollowedYear``.
 @Suite struct EventPageTests {
-    private static let page = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent().appendingPathComponent("docs/events.md")
-
     /// The members that every event has.
     private static let always: Set = ["id", "kind", "recordedAt", "bundleId", "environment", "effectiveAt"]
 
@@ -54,7 +51,7 @@ import Testing
             try await year.restore()
             found.merge(year.kinds) { $0 + $1 }
         }
-        let text = try String(contentsOf: Self.page, encoding: .utf8)
+        let text = try Project.text("docs/events.md")
         for kind in kinds {
             guard let events = found[kind] else {
                 Issue.record("No event of the kind \(kind) occurred")

@@ -17,9 +17,6 @@ import Testing
 
 /// Tests the follower of `docs/events.md`: from events alone, its table equals the answers of the API.
 @Suite(.timeLimit(.minutes(60))) struct FollowerTests {
-    private static let page = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent().appendingPathComponent("docs/events.md")
-
     /// Applies the lines of ``FollowedYear`` to the follower, and compares the tables.
     private static let comparison = """
         import sys
@@ -57,10 +54,7 @@ import Testing
     /// Runs the page's program, and then Python code with the path of a file that has a text.
     private static func run(_ code: String, on text: String) throws -> TestProcess.Outcome {
         let folder = try TemporaryFolder()
-        let page = try String(contentsOf: Self.page, encoding: .utf8)
-        let start = try #require(page.range(of: "```python\n"))
-        let end = try #require(page.range(of: "```", range: start.upperBound..<page.endIndex))
-        let program = page[start.upperBound..<end.lowerBound] + "\n" + code
+        let program = try #require(try Project.code("python", in: "docs/events.md").first) + "\n" + code
         try Data(program.utf8).write(to: folder.url.appendingPathComponent("follower.py"))
         try Data(text.utf8).write(to: folder.url.appendingPathComponent("input"))
         return try TestProcess.run(["python3", folder.path("follower.py"), folder.path("input")])

@@ -5,6 +5,7 @@ import AppStoreTrust
 import Crypto
 import Foundation
 import PurchaseServer
+import TestData
 import Testing
 
 /// The file of an In-App Purchase key: its permissions, and what errors say about it.
@@ -15,10 +16,8 @@ import Testing
     private static func withFile(
         _ text: String = pem, mode: Int = 0o600, _ body: (InAppPurchaseKeyFile, URL) throws -> Void
     ) throws {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        let file = folder.appendingPathComponent("key.p8")
+        let folder = try TemporaryFolder()
+        let file = folder.url.appendingPathComponent("key.p8")
         try Data(text.utf8).write(to: file)
         try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: file.path)
         try body(InAppPurchaseKeyFile(file: file.path, keyId: "ABCDEF1234", issuerId: "issuer"), file)

@@ -2,12 +2,12 @@
 
 import Foundation
 import PurchaseServer
+import TestData
 import Testing
 
 /// Tests the configurations that the packages bring.
 @Suite struct PackagedConfigurationTests {
-    private static let packaging = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
-        .deletingLastPathComponent().deletingLastPathComponent().appendingPathComponent("packaging")
+    private static let packaging = Project.root.appendingPathComponent("packaging")
 
     private static func text(_ path: String) throws -> String {
         try String(contentsOf: packaging.appendingPathComponent(path), encoding: .utf8)

@@ -17,12 +17,9 @@ import Testing
 
     private static let methods: [HTTPRequest.Method] = [.get, .head, .post, .put, .delete, .patch, .options, .trace]
 
-    private static let page = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent().appending(path: "docs/api.md")
-
     @Test func `the table in docs/api.md is that of the routes`() async throws {
         let table = RouteTable(routes: try await World().server.routes)
-        let lines = try String(contentsOf: Self.page, encoding: .utf8).components(separatedBy: "\n")
+        let lines = try Project.text("docs/api.md").components(separatedBy: "\n")
         let begin = try #require(lines.firstIndex(of: RouteTable.begin))
         let end = try #require(lines.firstIndex(of: RouteTable.end))
         let section = lines[(begin + 2)..<(end - 1)].map(\.self)
@@ -30,7 +27,7 @@ import Testing
     }
 
     @Test func `docs/api.md has each code of an error, with its status`() throws {
-        let text = try String(contentsOf: Self.page, encoding: .utf8)
+        let text = try Project.text("docs/api.md")
         let varying: Set<ErrorCode> = [.refused, .appStoreRefused, .unreadable]
         for code in ErrorCode.allCases {
             let row = text.split(separator: "\n").map { $0.components(separatedBy: " | ") }

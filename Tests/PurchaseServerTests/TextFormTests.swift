@@ -75,9 +75,6 @@ struct HostileText: Sendable {
 
     // MARK: - The table
 
-    private static let page = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent().appending(path: "docs/api.md")
-
     @Test func `the table of texts in docs/api.md is that of the forms`() async throws {
         let routes = try await World().server.routes
         let rows = TextForm.all.map { form in
@@ -94,28 +91,8 @@ struct HostileText: Sendable {
             return "| \(form.name) | \(form.size)\(length) | \(characters) | \(names) |"
         }
         let table = ["| text | length | characters | parameters and members |", "|---|---|---|---|"] + rows
-        let text = try String(contentsOf: Self.page, encoding: .utf8)
+        let text = try Project.text("docs/api.md")
         #expect(text.contains("\n" + table.joined(separator: "\n") + "\n\n"), "\(table.joined(separator: "\n"))")
-    }
-
-    // MARK: - Refusals
-
-    @Test func `a refusal names the character and its position`() async throws {
-        let world = try await World()
-        for (body, expected) in [
-            (#"{"entitlement":"gold","why":"a\u0000"}"#, "why: U+0000 at position 2 is not allowed. The reason"),
-            (#"{"entitlement":"gold","why":"😀\ud800x"}"#, "why: U+D800 at position 2 is not allowed. "),
-            (#"{"entitlement":"gold","why":"\ufdd0"}"#, "why: U+FDD0 at position 1 is not allowed. "),
-            (#"{"entitlement":"gold","why":"w","by":"a\nb"}"#, "by: U+000A at position 2 is not allowed. The name"),
-            (#"{"entitlement":"gold","why":"w","by":"\u202ex"}"#, "by: U+202E at position 1 is not allowed. "),
-            (#"{"entitlement":"gold","why":"\n"}"#, "why: The text is blank. "),
-        ] {
-            let (status, answer) = try await world.send(.post, "/v1/customers/anna/grants", body)
-            let message = answer["error"]?["message"]?.string ?? ""
-            #expect(status == .badRequest && message.hasPrefix(expected), "\(message)")
-        }
-        let (_, answer) = try await world.send(.get, "/v1/customers/a%00", key: .client)
-        #expect(answer["error"]?["message"]?.string?.hasPrefix("id: U+0000 at position 2 is not allowed. ") == true)
     }
 
     // MARK: - What is stored

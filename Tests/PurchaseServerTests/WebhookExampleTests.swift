@@ -4,17 +4,15 @@ import AppStoreModel
 import Foundation
 import PurchaseLedger
 import PurchaseServer
+import TestData
 import TestWorld
 import Testing
 
 /// The examples of events for tests of an endpoint, against the genuine events in `docs/events.md`.
 @Suite struct WebhookExampleTests {
-    private static let page = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent().appending(path: "docs/events.md")
-
     /// The part of the page about members.
     private static func members() throws -> String {
-        let text = try String(contentsOf: page, encoding: .utf8)
+        let text = try Project.text("docs/events.md")
         return try #require(text.components(separatedBy: "## Members and examples\n").last)
     }
 

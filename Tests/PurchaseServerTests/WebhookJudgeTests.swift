@@ -139,13 +139,9 @@ import Testing
         server.serve_forever()
         """
 
-    private static let page = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent().appendingPathComponent("docs/webhooks.md")
-
     /// The blocks of a language on a page, in order.
-    private static func blocks(_ language: String, of page: URL = page) throws -> [String] {
-        try String(contentsOf: page, encoding: .utf8).components(separatedBy: "```\(language)\n").dropFirst()
-            .map { String($0.components(separatedBy: "\n```")[0]) + "\n" }
+    private static func blocks(_ language: String, of page: String = "docs/webhooks.md") throws -> [String] {
+        try Project.code(language, in: page)
     }
 
     @Test(.takesLong)
@@ -260,9 +256,7 @@ import Testing
     }
 
     @Test func `the Swift example is that of the page, and verifies requests`() throws {
-        let source = try String(
-            contentsOf: URL(fileURLWithPath: #filePath).deletingLastPathComponent()
-                .appendingPathComponent("WebhookVerificationExample.swift"), encoding: .utf8)
+        let source = try Project.text("Tests/PurchaseServerTests/WebhookVerificationExample.swift")
         #expect(source.hasSuffix(try #require(try Self.blocks("swift").first)))
         let secrets = try WebhookSecrets(file: Self.file)
         let (one, two) = (secrets.secret(of: "abc", generation: 1), secrets.secret(of: "abc", generation: 2))
@@ -323,8 +317,7 @@ import Testing
         var year = try await FollowedYear.usual(seed: seed)
         try await year.run()
         let folder = try TemporaryFolder()
-        let events = Self.page.deletingLastPathComponent().appendingPathComponent("events.md")
-        let follower = try #require(try Self.blocks("python", of: events).first)
+        let follower = try #require(try Self.blocks("python", of: "docs/events.md").first)
         let program = try [follower, Self.pythonInOrder()[2], Self.comparison].joined(separator: "\n")
         try Data(program.utf8).write(to: folder.url.appendingPathComponent("receiver.py"))
         try Data(year.lines.joined(separator: "\n").utf8).write(to: folder.url.appendingPathComponent("year.jsonl"))

@@ -121,11 +121,11 @@ import Testing
     }
 
     @Test(arguments: [
-        ("{}", "400 invalidRequest"), (#"{"url":"https://a.example","from":"x"}"#, "400 invalidCursor"),
+        (#"{"url":"https://a.example","from":"x"}"#, "400 invalidCursor"),
         (#"{"url":"https://a.example","from":"7.abc"}"#, "400 invalidCursor"),
         (#"{"url":"https://a.example","from":""}"#, "400 invalidCursor"),
     ])
-    func `a new endpoint needs a URL, and takes only a cursor of the app`(body: String, expected: String) async throws {
+    func `a new endpoint takes only a cursor of the app`(body: String, expected: String) async throws {
         let world = try await Self.world()
         #expect(Self.outcome(try await world.send(.post, "/v1/webhooks", body)) == expected)
         #expect(try await world.ledger.webhookEndpoints().isEmpty)
@@ -263,10 +263,8 @@ import Testing
     @Test(arguments: [
         ("{}", "400 invalidRequest"), (#"{"after":"0","setAside":true}"#, "400 invalidRequest"),
         (#"{"setAside":false}"#, "400 invalidRequest"), (#"{"since":null}"#, "400 invalidRequest"),
-        (#"{"since":"2026-01-01"}"#, "400 invalidRequest"), (#"{"after":"x"}"#, "400 invalidCursor"),
-        (#"{"before":"0"}"#, "400 invalidRequest"), (#"{"since":32503680000000}"#, "400 invalidRequest"),
-        (#"{"after":"0"}"#, "200 "), (#"{"since":0}"#, "200 "),
-        (#"{"setAside":true}"#, "200 "),
+        (#"{"after":"x"}"#, "400 invalidCursor"), (#"{"since":32503680000000}"#, "400 invalidRequest"),
+        (#"{"after":"0"}"#, "200 "), (#"{"since":0}"#, "200 "), (#"{"setAside":true}"#, "200 "),
     ])
     func `a replay is of one kind: after a cursor, since a time, or of the events set aside`(
         body: String, expected: String
@@ -327,9 +325,6 @@ import Testing
                 #"{"event":"2.e","at":\#(time),"milliseconds":12,"status":200,"answer":"thanks"}"#,
             ])
         #expect(try await world.send(.get, path + "/attempts?limit=1").1["items"]?.array?.count == 1)
-        for limit in ["0", "1001", "x"] {
-            #expect(try await world.send(.get, path + "/attempts?limit=\(limit)").0 == .badRequest)
-        }
 
         let (_, replayed) = try await world.send(.post, path + "/replay", #"{"setAside":true}"#)
         #expect(replayed["deliveries"]?["waiting"]?.integer == 103)

@@ -6,6 +6,7 @@ import NIOCore
 import NIOPosix
 import PurchaseServer
 import Synchronization
+import TestData
 import TestProcess
 import Testing
 
@@ -466,24 +467,22 @@ import Testing
 
     @Test(.enabled(if: has("openssl", "version") && has("python3", "--version"), "needs openssl and python3"))
     func `the certificate is checked for the name, although the connection goes to an address`() async throws {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
+        let folder = try TemporaryFolder()
         let outcome = try TestProcess.run(
             [
                 "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
                 "-days",
                 "2", "-subj", "/CN=Test", "-addext", "subjectAltName=DNS:right.test", "-keyout", "key.pem", "-out",
                 "chain.pem",
-            ], in: folder)
+            ], in: folder.url)
         try #require(outcome.status == 0, "\(outcome.error)")
-        let process = try TestProcess(["python3", "-c", Self.secureReceiver], in: folder, output: .pipe)
+        let process = try TestProcess(["python3", "-c", Self.secureReceiver], in: folder.url, output: .pipe)
         defer {
             process.send(SIGKILL)
             process.wait()
         }
         let port = try #require(await TestLines.first(of: process.output).flatMap { Int($0) })
-        let roots = try String(contentsOf: folder.appendingPathComponent("chain.pem"), encoding: .utf8)
+        let roots = try String(contentsOf: folder.url.appendingPathComponent("chain.pem"), encoding: .utf8)
         let resolver = TestResolver(["right.test": [["127.0.0.1"]], "wrong.test": [["127.0.0.1"]]])
         func failure(_ host: String, roots: String?) async throws -> String? {
             let sender = Self.sender(resolver, roots: roots)

@@ -17,9 +17,6 @@ import Testing
 /// Tests the receiver of `docs/webhooks.md`: from webhooks alone, its table equals the answers of the API, although the
 /// receiver fails, and events come again and in another order.
 @Suite(.timeLimit(.minutes(60))) struct WebhookYearTests {
-    private static let docs = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent().appendingPathComponent("docs")
-
     /// Applies the received bodies to the receiver, and compares the tables.
     private static let comparison = """
         import sys
@@ -102,10 +99,6 @@ import Testing
 
     /// The first Python program of a page that defines a class.
     private static func program(_ page: String) throws -> String {
-        let text = try String(contentsOf: docs.appendingPathComponent(page), encoding: .utf8)
-        let programs = text.components(separatedBy: "```python\n").dropFirst().map {
-            $0.components(separatedBy: "```")[0]
-        }
-        return try #require(programs.first { $0.contains("class ") })
+        try #require(try Project.code("python", in: "docs/\(page)").first { $0.contains("class ") })
     }
 }

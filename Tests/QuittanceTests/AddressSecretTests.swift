@@ -29,12 +29,10 @@ import Testing
     ].map { $0.replacing("secret", with: secret) }
 
     @Test(.takesLong, arguments: addresses + away) func `no message repeats a password`(address: String) throws {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        let file = folder.appendingPathComponent("quittance.json").path
+        let folder = try TemporaryFolder()
+        let file = folder.path("quittance.json")
         try JSONSerialization.data(withJSONObject: ["database": address]).write(to: URL(filePath: file))
-        let name = folder.appendingPathComponent("name.json").path
+        let name = folder.path("name.json")
         try JSONSerialization.data(withJSONObject: [address: "database"]).write(to: URL(filePath: name))
         let app = ["--bundle-id", "com.example.notes"]
         let commands: [([String], [String: String])] = [
@@ -44,8 +42,8 @@ import Testing
             (["serve", "--port", "0"] + app, ["QUITTANCE_DATABASE": address]),
             (["keys", "list", "--config", file], [:]), (["keys", "list", "--config", address], [:]),
             (["check", "--database=\(address)"], [:]), (["verify", address] + app, [:]),
-            (["restore", address, "--database", "sqlite:\(folder.path)/l"], [:]),
-            (["copy", "--database", "sqlite:\(folder.path)/l", "--to", address], [:]),
+            (["restore", address, "--database", "sqlite:\(folder.url.path)/l"], [:]),
+            (["copy", "--database", "sqlite:\(folder.url.path)/l", "--to", address], [:]),
             (["migrate", "--database", address], [:]), (["check", "--config", name], [:]),
         ]
         // Each address with some of the commands, each command with some of the addresses; with QUITTANCE_SOAK all.

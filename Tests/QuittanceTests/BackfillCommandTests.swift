@@ -78,10 +78,8 @@ import Testing
     }
 
     private static func withShop(customers: Int, _ body: (Shop) async throws -> Void) async throws {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        let shop = try await Shop(customers: customers, in: folder)
+        let folder = try TemporaryFolder()
+        let shop = try await Shop(customers: customers, in: folder.url)
         try await body(shop)
         #expect(shop.simulator.terminate() == 0)
     }
@@ -181,8 +179,7 @@ import Testing
                 all.append(try #require(bought["transactionId"]?.string))
             }
             let options = ["--config", shop.config]
-            let created = try CommandLineTests.run(["keys", "create", "--name", "a", "--role", "server"] + options)
-            let key = created.output.trimmingCharacters(in: .whitespacesAndNewlines)
+            let key = try CommandLineTests.key(options)
             let body = #"{"transactionId": "\#(id)"}"#
             let killed = try await ServerProcess(options, in: shop.folder)
             let question = Task { try await killed.send(.POST, "/v1/backfill", body, key: key).status }
@@ -227,8 +224,7 @@ import Testing
     {
         try await Self.withShop(customers: 40) { shop in
             let options = ["--config", shop.config]
-            let created = try CommandLineTests.run(["keys", "create", "--name", "a", "--role", "server"] + options)
-            let key = created.output.trimmingCharacters(in: .whitespacesAndNewlines)
+            let key = try CommandLineTests.key(options)
             let server = try await ServerProcess(options, in: shop.folder)
             let before = try server.sockets()
             var maxSockets = 0
@@ -351,10 +347,8 @@ import Testing
     // MARK: - jobs
 
     @Test func `jobs are listed with their reasons, and retried on demand`() async throws {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        let path = folder.appendingPathComponent("l.sqlite").path
+        let folder = try TemporaryFolder()
+        let path = folder.path("l.sqlite")
         func ledger<Value>(_ body: (Ledger) async throws -> Value) async throws -> Value {
             let storage = try SQLiteLedgerStorage(path: path)
             defer { try? storage.close() }
@@ -389,10 +383,8 @@ import Testing
 
     @Test func `many jobs are counted by kind and reason, with an example each, before the first of them`() async throws
     {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        let path = folder.appendingPathComponent("l.sqlite").path
+        let folder = try TemporaryFolder()
+        let path = folder.path("l.sqlite")
         let scope = LedgerScope(bundleId: "com.example", environment: .production)
         let later = Timestamp(milliseconds: 4_000_000_000_000)
         let storage = try SQLiteLedgerStorage(path: path)
@@ -432,10 +424,8 @@ import Testing
     @Test func `the list says how far a history was read and what is overdue, and retry leaves leased jobs alone`()
         async throws
     {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        let path = folder.appendingPathComponent("l.sqlite").path
+        let folder = try TemporaryFolder()
+        let path = folder.path("l.sqlite")
         let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1000))
         func id(_ kind: String, _ name: String, _ environment: AppStoreModel.Environment) -> Job.ID {
             let scope = LedgerScope(bundleId: "com.example", environment: environment)

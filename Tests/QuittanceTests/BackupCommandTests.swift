@@ -105,9 +105,7 @@ import Testing
     ) async throws {
         let place = try LedgerFolder()
         let server = try await place.serve()
-        let created = try CommandLineTests.run(
-            ["keys", "create", "--name", "test", "--role", "server", "--bundle-id", Self.bundleId] + place.database)
-        let key = created.output.trimmingCharacters(in: .whitespacesAndNewlines)
+        let key = try CommandLineTests.key(["--bundle-id", Self.bundleId] + place.database)
         try await place.send(1..<20, to: server)
         for (purchase, id) in [(1, "anna"), (2, "bert"), (3, "cora")] {
             try await place.claim(purchase, by: id, on: server, key)

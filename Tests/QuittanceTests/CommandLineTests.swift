@@ -33,6 +33,13 @@ import Testing
         return Outcome(status: outcome.status, output: outcome.output, error: outcome.error)
     }
 
+    /// A new API key.
+    static func key(_ options: [String], role: String = "server") throws -> String {
+        let outcome = try run(["keys", "create", "--name", "a", "--role", role] + options)
+        try #require(outcome.status == 0, "\(outcome)")
+        return outcome.output.trimmingCharacters(in: .whitespacesAndNewlines)
+    }
+
     private static func path(_ file: String) -> String { TestData.folder.appendingPathComponent(file).path }
 
     @Test(arguments: [

@@ -3,6 +3,7 @@
 import AppStoreModel
 import Foundation
 import NIOHTTP1
+import TestData
 import Testing
 
 /// Tests `quittance keys customer-token`, and a server that accepts its tokens.
@@ -18,12 +19,10 @@ import Testing
 
     /// Calls `body` with a configuration file of three apps. Only the first has a secret for tokens.
     private static func withConfiguration(_ body: (_ file: String, _ folder: URL) async throws -> Void) async throws {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        let file = folder.appendingPathComponent("quittance.json")
+        let folder = try TemporaryFolder()
+        let file = folder.url.appendingPathComponent("quittance.json")
         try Data(configuration.utf8).write(to: file)
-        try await body(file.path, folder)
+        try await body(file.path, folder.url)
     }
 
     @Test func `with the printed token, the app's client key may read that customer and no other`() async throws {
@@ -32,9 +31,7 @@ import Testing
             let server = try await ServerProcess(options, in: folder)
             defer { _ = server.terminate() }
             let app = ["--bundle-id", "com.example.one"]
-            let created = try CommandLineTests.run(
-                ["keys", "create", "--name", "x", "--role", "client"] + app + options)
-            let key = created.output.trimmingCharacters(in: .whitespacesAndNewlines)
+            let key = try CommandLineTests.key(app + options, role: "client")
             let printed = try CommandLineTests.run(
                 ["keys", "customer-token", "--customer", "anna", "--expires-in", "24"] + app + options)
             #expect(printed.status == 0, "\(printed.error)")

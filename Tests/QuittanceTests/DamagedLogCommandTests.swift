@@ -16,22 +16,20 @@ import Testing
     func `after a damaged log check and rebuild exit 1 and ready has a concern, until the operator has seen it`()
         async throws
     {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
+        let folder = try TemporaryFolder()
         let (store, bundleId) = (try TestStore(), "com.example.notes")
         var world = World(
             selling: [.subscription("com.example.notes.pro", Period(1, .month))],
             in: AppIdentity(bundleId: bundleId, appAppleId: 1),
             at: Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1000) - 3_600_000))
-        let ledger = folder.appendingPathComponent("ledger.sqlite").path
+        let ledger = folder.path("ledger.sqlite")
         var arguments = ["--database", "sqlite:\(ledger)"]
         for (index, root) in store.signer.authority.roots.enumerated() {
-            let file = folder.appendingPathComponent("root\(index).der")
+            let file = folder.url.appendingPathComponent("root\(index).der")
             try Data(root).write(to: file)
             arguments += ["--root", file.path]
         }
-        let server = try await ServerProcess(arguments + ["--bundle-id", bundleId], in: folder)
+        let server = try await ServerProcess(arguments + ["--bundle-id", bundleId], in: folder.url)
         // A reader that keeps the log from being brought into the file.
         var configuration = Configuration()
         configuration.allowsUnsafeTransactions = true
@@ -56,7 +54,7 @@ import Testing
             #expect(found.status == 1 && found.error.contains("damaged"), "\(command): \(found.error)")
         }
         for _ in 0..<2 {
-            let server = try await ServerProcess(arguments + ["--bundle-id", bundleId], in: folder)
+            let server = try await ServerProcess(arguments + ["--bundle-id", bundleId], in: folder.url)
             let ready = try await server.send(.GET, "/health/ready")
             #expect(ready.status == 200)
             #expect(ready.json["concern"]?.string?.contains("-wal-damaged-1 away") == true)

@@ -17,11 +17,9 @@ import Testing
 
     @Test func `a ledger of a newer version is refused with what it is, and status 1`() async throws {
         let database = try TestPostgres.database()
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
+        let folder = try TemporaryFolder()
         let arguments = ["--database", Self.uri(database)]
-        #expect(try await ServerProcess(arguments + Self.app, in: folder).terminate() == 0)
+        #expect(try await ServerProcess(arguments + Self.app, in: folder.url).terminate() == 0)
         try database.psql("UPDATE quittance.schema_version SET version = version + 40")
         for command in [["serve", "--port", "0"] + Self.app, ["keys", "list"]] {
             let outcome = try CommandLineTests.run(command + arguments)
@@ -153,9 +151,7 @@ import Testing
 
         let server = try await ServerProcess(arguments, in: folder, environment: ["QUITTANCE_LOG_LEVEL": "info"])
         #expect(server.text.contains("role=\(role)"), "\(server.text)")
-        let key = try CommandLineTests.run(["keys", "create", "--name", "k", "--role", "server"] + arguments)
-        #expect(key.status == 0, "\(key.error)")
-        let secret = key.output.trimmingCharacters(in: .whitespacesAndNewlines)
+        let secret = try CommandLineTests.key(arguments)
         #expect(try await server.send(.GET, "/health/ready").status == 200)
         #expect(try await server.send(.GET, "/v1/events", key: secret).status == 200)
         #expect(try await server.send(.GET, "/v1/customers/c", key: secret).status == 200)

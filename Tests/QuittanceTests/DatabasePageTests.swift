@@ -20,9 +20,7 @@ struct DatabasePageTests {
         private(set) var blocks: [(heading: String, language: String, text: String)] = []
 
         init(_ name: String) throws {
-            let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-                .deletingLastPathComponent()
-            let text = try String(contentsOf: root.appending(path: "docs/\(name).md"), encoding: .utf8)
+            let text = try Project.text("docs/\(name).md")
             var heading = ""
             for match in text.matches(of: /(?:^|\n)(?:#+ ([^\n]+)|```(\w+)\n((?s:.*?)\n)```)(?=\n)/) {
                 if let found = match.1 { heading = String(found) }

@@ -78,13 +78,6 @@ import Testing
         }
     }
 
-    private static func withFolder(_ body: (URL) async throws -> Void) async throws {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        try await body(folder)
-    }
-
     /// The lines for a shell, each with what is printed below it.
     private static func commands(_ output: String) -> [(line: String, answer: String)] {
         let paragraphs = output.split(separator: "\n\n").map(String.init)
@@ -96,7 +89,7 @@ import Testing
     private static func json(_ text: String) throws -> JSONValue { try JSONValue(parsing: text.utf8) }
 
     @Test(.takesLong) func `a demo shows four requests with their answers, which anybody can repeat`() async throws {
-        try await Self.withFolder { folder in
+        try await TemporaryFolder.with { folder in
             let demo = try DemoProcess(in: folder)
             let output = try await demo.shown()
             let all = Self.commands(output)
@@ -125,7 +118,7 @@ import Testing
     }
 
     @Test(.takesLong) func `what a demo says to send renews, refunds, fails and succeeds`() async throws {
-        try await Self.withFolder { folder in
+        try await TemporaryFolder.with { folder in
             let demo = try DemoProcess(DemoProcess.anyPorts + ["--speed", "0"], in: folder)
             let output = try await demo.shown()
             let all = Self.commands(output)
@@ -160,7 +153,7 @@ import Testing
     /// The day that passes in a second is not waited for by deliveries, which have the time of the machine.
     @Test(.enabled(if: (try? TestProcess.run(["python3", "--version"]))?.status == 0, "there is no python3"))
     func `the webhook of a demo brings what happens next to a program on the machine`() async throws {
-        try await Self.withFolder { folder in
+        try await TemporaryFolder.with { folder in
             let demo = try DemoProcess(in: folder)
             let all = Self.commands(try await demo.shown())
             let requests = folder.appendingPathComponent("requests.txt")
@@ -201,7 +194,7 @@ import Testing
 
     @Test(.takesLong, arguments: [SIGINT, SIGTERM, SIGHUP])
     func `nothing of a demo is left, whenever it is stopped`(signal: Int32) async throws {
-        try await Self.withFolder { folder in
+        try await TemporaryFolder.with { folder in
             for step in ["", "quittance-demo-", "http://", "isActive"] {
                 let demo = try DemoProcess(in: folder)
                 while !demo.output.contains(step), !demo.files.contains(where: { $0.hasPrefix(step) }) {
@@ -224,7 +217,7 @@ import Testing
 
     @Test(.takesLong, arguments: ["--port", "--control-port", "--production-port", "--sandbox-port"])
     func `a port in use is named by its option, and leaves nothing`(option: String) async throws {
-        try await Self.withFolder { folder in
+        try await TemporaryFolder.with { folder in
             let other = try await ServerProcess([], in: folder)
             var arguments = DemoProcess.anyPorts
             arguments[(arguments.firstIndex(of: option) ?? 0) + 1] = "\(other.port)"
@@ -248,7 +241,7 @@ import Testing
     }
 
     @Test(.takesLong) func `with a folder the ledger stays, and the next demo goes on with it`() async throws {
-        try await Self.withFolder { folder in
+        try await TemporaryFolder.with { folder in
             var keys: [String] = []
             for run in 0..<2 {
                 let demo = try DemoProcess(DemoProcess.anyPorts + ["--out", "kept"], in: folder)

@@ -33,11 +33,7 @@ import Testing
         """
 
     private static func exampleOfPage() throws -> String {
-        let page = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent().appendingPathComponent("docs/webhooks.md")
-        let blocks = try String(contentsOf: page, encoding: .utf8).components(separatedBy: "```python\n")
-        let block = try #require(blocks.first { $0.contains("hmac.digest") })
-        return block.components(separatedBy: "\n```")[0] + "\n"
+        try #require(try Project.code("python", in: "docs/webhooks.md").first { $0.contains("hmac.digest") })
     }
 
     private static func lines(_ file: FileHandle?) -> AsyncStream<String> {
@@ -62,18 +58,15 @@ import Testing
     @Test(
         .takesLong, .enabled(if: (try? TestProcess.run(["python3", "--version"]))?.status == 0, "there is no python3"))
     func `events are forwarded in order and signed, and an event that failed is sent again`() async throws {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        let configuration = folder.appendingPathComponent("quittance.json").path
+        let folder = try TemporaryFolder()
+        let configuration = folder.path("quittance.json")
         let text =
-            #"{"database": "sqlite:\#(folder.path)/l.sqlite", "apps": [{"bundleId": "com.example", "entitlements": ["pro"]}]}"#
+            #"{"database": "sqlite:\#(folder.url.path)/l.sqlite", "apps": [{"bundleId": "com.example", "entitlements": ["pro"]}]}"#
         try Data(text.utf8).write(to: URL(fileURLWithPath: configuration))
         let options = ["--config", configuration]
-        let server = try await ServerProcess(options, in: folder)
+        let server = try await ServerProcess(options, in: folder.url)
         defer { server.kill() }
-        let created = try CommandLineTests.run(["keys", "create", "--name", "a", "--role", "server"] + options)
-        let key = created.output.trimmingCharacters(in: .whitespacesAndNewlines)
+        let key = try CommandLineTests.key(options)
         func grant(_ customer: String) async throws {
             let body = #"{"entitlement": "pro", "why": "test", "forever": true}"#
             let answer = try await server.send(.POST, "/v1/customers/\(customer)/grants", body, key: key)
@@ -90,8 +83,8 @@ import Testing
         }
         var requests = Self.lines(judge.output).makeAsyncIterator()
         let port = try #require(await requests.next())
-        let errors = folder.appendingPathComponent("errors.txt")
-        let printed = folder.appendingPathComponent("printed.txt")
+        let errors = folder.url.appendingPathComponent("errors.txt")
+        let printed = folder.url.appendingPathComponent("printed.txt")
         // A proxy at which nobody listens would fail every request.
         var environment = ["PATH": "/usr/bin:/bin", "QUITTANCE_KEY": key]
         for name in ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"] { environment[name] = "http://127.0.0.1:9" }

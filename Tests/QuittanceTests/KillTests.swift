@@ -26,27 +26,22 @@ import Testing
 
     @Test(.takesLong)
     func `what was answered 200 survives SIGKILL, and no event is published twice or skipped`() async throws {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
+        let folder = try TemporaryFolder()
         let store = try TestStore()
         // Each purchase is a millisecond later than the one before, and none may be later than the server's clock.
         let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1000) - 3_600_000)
         var world = World(
             selling: [.subscription("com.example.notes.pro", Period(1, .month))],
             in: AppIdentity(bundleId: Self.bundleId, appAppleId: 1), at: now)
-        var arguments = ["--database", "sqlite:\(folder.path)/ledger.sqlite"]
+        var arguments = ["--database", "sqlite:\(folder.url.path)/ledger.sqlite"]
         for (index, root) in store.signer.authority.roots.enumerated() {
-            let file = folder.appendingPathComponent("root\(index).der")
+            let file = folder.url.appendingPathComponent("root\(index).der")
             try Data(root).write(to: file)
             arguments += ["--root", file.path]
         }
-        let first = try await ServerProcess(arguments + ["--bundle-id", Self.bundleId], in: folder)
+        let first = try await ServerProcess(arguments + ["--bundle-id", Self.bundleId], in: folder.url)
         #expect(first.terminate() == 0)
-        let created = try CommandLineTests.run(
-            ["keys", "create", "--name", "test", "--role", "server", "--bundle-id", Self.bundleId] + arguments)
-        try #require(created.status == 0, "\(created.error)")
-        let key = created.output.trimmingCharacters(in: .whitespacesAndNewlines)
+        let key = try CommandLineTests.key(["--bundle-id", Self.bundleId] + arguments)
 
         // The instants of the kills follow from the seed, but not what the server has done by then.
         let seed = Seeds.first(1)[0]
@@ -55,7 +50,7 @@ import Testing
         var answered: [String] = []
         var reader = EventReader()
         for round in 0..<Self.rounds {
-            let server = try await ServerProcess(arguments + ["--bundle-id", Self.bundleId], in: folder)
+            let server = try await ServerProcess(arguments + ["--bundle-id", Self.bundleId], in: folder.url)
             for id in answered.suffix(2 * Self.perRound) {
                 let found = try await server.send(.GET, "/v1/transactions/\(id)", key: key)
                 #expect(found.status == 200, "seed \(seed), round \(round): \(id) was answered 200 and is lost")
@@ -71,7 +66,7 @@ import Testing
             let isDone = Set(done)
             waiting.removeAll { isDone.contains($0.id) }
         }
-        let server = try await ServerProcess(arguments + ["--bundle-id", Self.bundleId], in: folder)
+        let server = try await ServerProcess(arguments + ["--bundle-id", Self.bundleId], in: folder.url)
         for purchase in waiting {
             #expect(try await Self.submit(purchase, to: server, key: key) == 200)
         }

@@ -133,9 +133,7 @@ private final class KilledServer {
         ).write(to: file)
         (options, self.folder, self.port) = (["--config", file.path], folder, port)
         process = try await Self.start(options, port, in: folder)
-        let created = try CommandLineTests.run(["keys", "create", "--name", "test", "--role", "server"] + options)
-        try #require(created.status == 0, "\(created.error)")
-        key = created.output.trimmingCharacters(in: .whitespacesAndNewlines)
+        key = try CommandLineTests.key(options)
     }
 
     func kill() { process.kill() }

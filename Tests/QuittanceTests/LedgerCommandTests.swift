@@ -10,10 +10,8 @@ import Testing
 /// Tests commands on files that are not ledgers, on missing ledgers, and on lists and names of keys.
 @Suite struct LedgerCommandTests {
     private static func withFolder(_ body: (_ path: (String) -> String) throws -> Void) throws {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        try body { folder.appendingPathComponent($0).path }
+        let folder = try TemporaryFolder()
+        try body { folder.url.appendingPathComponent($0).path }
     }
 
     private static func run(_ arguments: [String], _ path: String) throws -> CommandLineTests.Outcome {
@@ -90,17 +88,10 @@ import Testing
         }
     }
 
-    private static func withFolder(_ work: (_ folder: URL) async throws -> Void) async throws {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        try await work(folder)
-    }
-
     @Test func `a second server on one ledger is refused, commands are not, and a killed server leaves no lock`()
         async throws
     {
-        try await Self.withFolder { folder in
+        try await TemporaryFolder.with { folder in
             let file = folder.appendingPathComponent("ledger.sqlite").path
             let serve = ["--bundle-id", "com.example", "--database", "sqlite:\(file)"]
             let first = try await ServerProcess(serve, in: folder)
@@ -125,7 +116,7 @@ import Testing
     /// A page of zeros is what many file systems leave of a page that they could not write.
     @Test(.takesLong)
     func `check and rebuild exit with status 1 if pages were zeroed, whichever they are`() async throws {
-        try await Self.withFolder { folder in
+        try await TemporaryFolder.with { folder in
             let file = folder.appendingPathComponent("ledger.sqlite")
             let storage = try SQLiteLedgerStorage(path: file.path)
             for name in ["a", "b"] {

@@ -20,10 +20,8 @@ import Testing
     func `all that goes into a pipe is JSON if the log is, and says where the listeners are`(
         arguments: [String], environment: [String: String]
     ) throws {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        let places = ["sqlite:": "sqlite:\(folder.path)/ledger.sqlite", "": folder.appendingPathComponent("out").path]
+        let folder = try TemporaryFolder()
+        let places = ["sqlite:": "sqlite:\(folder.url.path)/ledger.sqlite", "": folder.path("out")]
         let process = try TestProcess(
             [CommandLineTests.program.path] + arguments.map { places[$0] ?? $0 },
             environment: ["PATH": "/usr/bin:/bin", "QUITTANCE_LOG_FORMAT": "json", "QUITTANCE_LOG_LEVEL": "error"]
@@ -51,10 +49,8 @@ import Testing
     }
 
     @Test func `without a terminal, standard output stays empty`() async throws {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        let (output, error) = (folder.appendingPathComponent("output"), folder.appendingPathComponent("error"))
+        let folder = try TemporaryFolder()
+        let (output, error) = (folder.url.appendingPathComponent("output"), folder.url.appendingPathComponent("error"))
         let process = try TestProcess(
             [CommandLineTests.program.path, "serve", "--port", "0"], output: .file(output), error: .file(error))
         while try !String(contentsOf: error, encoding: .utf8).contains("The server listens") {

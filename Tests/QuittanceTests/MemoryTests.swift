@@ -32,10 +32,8 @@ import Testing
     func `a server with all connections and the whole budget in use stays below the documented memory`()
         async throws
     {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        let server = try await ServerProcess([], in: folder, environment: Self.environment)
+        let folder = try TemporaryFolder()
+        let server = try await ServerProcess([], in: folder.url, environment: Self.environment)
         defer { server.kill() }
         try allowOpenFiles()
         var channels: [any Channel] = []
@@ -61,9 +59,7 @@ import Testing
         let peak = try server.memory("VmHWM")
         #expect(peak < Self.mebibytes)
         for channel in channels { channel.close(promise: nil) }
-        let text = try String(
-            contentsOf: URL(fileURLWithPath: #filePath + "/../../../ARCHITECTURE.md").standardized, encoding: .utf8)
-        #expect(text.contains("\(Self.mebibytes) MiB"))
+        #expect(try Project.text("ARCHITECTURE.md").contains("\(Self.mebibytes) MiB"))
     }
 
     /// A tester of the sandbox has thousands of periods after some months.
@@ -74,21 +70,19 @@ import Testing
     func `clients that never read their answers about a long history stay below the documented memory`(
         periods: Int
     ) async throws {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        let (store, path) = (try TestStore(), "\(folder.path)/ledger.sqlite")
+        let folder = try TemporaryFolder()
+        let (store, path) = (try TestStore(), "\(folder.url.path)/ledger.sqlite")
         let scope = LedgerScope(bundleId: TestStore.bundleId, environment: .production)
         let storage = try SQLiteLedgerStorage(path: path)
         try await LongHistory.put(LongHistory.chain(periods: periods, in: scope), into: storage)
         try storage.close()
         var arguments = ["--database", "sqlite:\(path)", "--bundle-id", TestStore.bundleId]
         for (index, root) in store.signer.authority.roots.enumerated() {
-            let file = folder.appendingPathComponent("root\(index).der")
+            let file = folder.url.appendingPathComponent("root\(index).der")
             try Data(root).write(to: file)
             arguments += ["--root", file.path]
         }
-        let server = try await ServerProcess(arguments, in: folder, environment: Self.environment)
+        let server = try await ServerProcess(arguments, in: folder.url, environment: Self.environment)
         defer { server.kill() }
         try allowOpenFiles()
         let body = #"{"receipt-data":"\#(Base64.encode(try store.sign(LongHistory.receipt())))"}"#

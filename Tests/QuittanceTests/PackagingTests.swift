@@ -7,8 +7,7 @@ import Testing
 
 /// A program in `scripts/` that makes a part of the packages, or checks it. They are written in Python.
 enum PackagingScript {
-    private static let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent().appendingPathComponent("scripts")
+    private static let folder = Project.root.appendingPathComponent("scripts")
 
     static let isRunnable = has("python3")
 
@@ -20,10 +19,8 @@ enum PackagingScript {
 
     /// Runs a test with a new folder, which is removed afterwards.
     static func inFolder(_ body: (URL) throws -> Void) throws {
-        let folder = FileManager.default.temporaryDirectory.appending(path: "packaging-\(UUID().uuidString)")
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        try body(folder)
+        let folder = try TemporaryFolder()
+        try body(folder.url)
     }
 }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
+import TestData
 import TestProcess
 import Testing
 
 /// A folder in which foreign clients of a simulator run, such as those of `Tests/requirements.txt`.
 struct PythonClients: Sendable {
-    static let scripts = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .appendingPathComponent("SimulatorClients")
+    static let scripts = Project.root.appendingPathComponent("Tests/SimulatorClients")
 
     struct Failed: Error, CustomStringConvertible {
         var description: String
@@ -62,10 +62,8 @@ struct PythonClientsTrait: SuiteTrait, TestScoping {
     func provideScope(
         for test: Test, testCase: Test.Case?, performing body: @Sendable () async throws -> Void
     ) async throws {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        try await PythonClients.$ofSuite.withValue(PythonClients(folder: folder), operation: body)
+        let folder = try TemporaryFolder()
+        try await PythonClients.$ofSuite.withValue(PythonClients(folder: folder.url), operation: body)
     }
 }
 

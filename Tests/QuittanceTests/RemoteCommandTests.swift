@@ -2,61 +2,106 @@
 
 import AppStoreModel
 import Foundation
+import PurchaseLedger
 import TestData
-import TestProcess
+import TestWorld
 import Testing
 
 /// Tests commands that work on a running server with a key, from a machine that has nothing else.
 @Suite(.timeLimit(.minutes(60))) struct RemoteCommandTests {
-    @Test(.takesLong) func `with --server a command prints what it prints on the ledger, with the rights of the key`()
+    /// Lets `body` use a ledger, and a server with a copy of it. `options` are those of a command with a new key.
+    private static func withServer(
+        _ body: (_ shop: SupportCommandTests.Shop, _ options: (_ role: String, _ app: String) throws -> [String])
+            async throws -> Void
+    ) async throws {
+        let (shop, keys) = (try SupportCommandTests.Shop(), try TemporaryFolder())
+        try await shop.fill()
+        try await shop.record([TestStore.transaction("410000000000061")], claimedBy: "bert")
+        try await shop.ledger { ledger in
+            for alias in ["an.old@example.com", "bert"] {
+                let scope = LedgerScope(bundleId: "com.example", environment: .production)
+                _ = try await ledger.addAlias(alias, to: "anna", in: scope, at: TestStore.start)
+            }
+        }
+        let copy = shop.folder.path("server.sqlite")
+        try FileManager.default.copyItem(atPath: shop.path, toPath: copy)
+        let database = ["--database", "sqlite:\(copy)"]
+        let server = try await ServerProcess(["--config", shop.config] + database, in: shop.folder.url)
+        defer { server.kill() }
+        try await body(shop) { role, app in
+            let key = try CommandLineTests.key(["--bundle-id", app] + database, role: role)
+            let file = try keys.write(key, to: "\(role) \(app)").path
+            return ["--server", "http://127.0.0.1:\(server.port)", "--key-file", file]
+        }
+    }
+
+    /// The commands of the page that work on a server, and some more.
+    private static func commands() throws -> [[String]] {
+        let more = [
+            "customer get anna", "customer entitlement anna pro", "customer entitlement anna silver",
+            "customer show 410000000000061 --json", "customer show MV5G8XK2PQ", "customer show nobody",
+            "customer consent anna --customer-consented", "customer attributes annna", "grants list annna --json",
+            "customer move 2 --to annna --reason x", "grants make annna --entitlement pro --forever --why w",
+            "grants make anna --entitlement pro --why w", "purchases subscription 1", "purchases deny 7 --reason x",
+        ]
+        let found = try Project.text("docs/support.md").matches(of: /(?m)(?:^|`)quittance ([^`\n]+)/)
+            .map { String($0.1) }
+        return (more + found.filter { !$0.hasPrefix("products") && !$0.hasPrefix("jobs") }).map { command in
+            let line = command.replacing(" --config quittance.json", with: "")
+            let words = line.matches(of: /'([^']*)'|[^ ]+/).map { String($0.1 ?? $0.0) }
+            return words + (line.hasPrefix("customer delete") ? ["--yes"] : [])
+        }
+    }
+
+    @Test(.takesLong) func `each command of docs/support.md prints with --server what it prints on the ledger`()
         async throws
     {
-        let folder = try TemporaryFolder()
-        let app = #"{"bundleId": "com.example", "entitlements": ["pro"]}"#
-        let file = try folder.write(
-            #"{"database": "sqlite:\#(folder.url.path)/l.sqlite", "apps": [\#(app)]}"#, to: "quittance.json")
-        let local = ["--config", file.path]
-        let server = try await ServerProcess(local, in: folder.url)
-        defer { server.kill() }
-        func key(_ role: String) throws -> [String] {
-            let made = try CommandLineTests.run(["keys", "create", "--name", "a", "--role", role] + local)
-            let key = try folder.write(made.output, to: "\(role).key")
-            return ["--server", "http://127.0.0.1:\(server.port)", "--key-file", key.path]
+        try await Self.withServer { shop, options in
+            let remote = try options("server", "com.example")
+            /// Without what differs from run to run.
+            func constant(_ text: String) -> String {
+                text.replacing(/\d{4}-\d\d-\d\dT[\d:.]+Z|[0-9a-f-]{16,}|\d{13}/, with: "…")
+            }
+            var done = 0
+            for words in try Self.commands() {
+                let here = try shop.run(words + ["--bundle-id", "com.example"])
+                let there = try CommandLineTests.run(words + remote)
+                #expect(constant(here.output) == constant(there.output), "\(words)")
+                #expect(constant(here.error) == constant(there.error), "\(words)")
+                #expect(here.status == there.status && here.status < 3, "\(words)")
+                done += here.status == 0 ? 1 : 0
+            }
+            #expect(done > 12)
         }
-        let remote = try key("server")
-        for arguments in [
-            ["grants", "make", "anna", "--entitlement", "pro", "--why", "w", "--until", "30d", "--id", "x", "--new"],
-            ["customer", "set", "anna", "$email=anna@example.com", "plan=a b/c&d"],
-            ["customer", "consent", "anna", "--customer-consented"],
-        ] {
-            let outcome = try CommandLineTests.run(arguments + remote)
-            #expect(
-                outcome.status == 0 && outcome.output.contains("anna") || outcome.output == "x\n", "\(outcome)")
+    }
+
+    @Test(.takesLong) func `a lesser key, one of another app, a revoked one and a server that is away are said`()
+        async throws
+    {
+        try await Self.withServer { shop, options in
+            let list = ["grants", "list", "anna"]
+            let away = ["--server", "http://127.0.0.1:1"]
+            let server = try options("server", "com.example")
+            for (arguments, status, message) in [
+                (list + (try options("client", "com.example")), 1, "This route needs a server key"),
+                (list + (try options("server", "com.third")), 1, "an app that is not in the server's configuration"),
+                (list + away + server.suffix(2), 2, "127.0.0.1:1 does not answer"), (list + away, 2, "--key-file"),
+                (list + server + ["--bundle-id", "com.example"], 2, "The app is that of the key"),
+                (list + server.suffix(2), 2, "--key-file needs --server"),
+            ] as [([String], Int32, String)] {
+                let outcome = try CommandLineTests.run(arguments)
+                #expect(outcome.status == status && outcome.error.contains(message), "\(outcome)")
+            }
+            let client = try CommandLineTests.run(["customer", "get", "anna"] + options("client", "com.example"))
+            #expect(client.status == 0 && client.output.contains(#""id":"anna""#), "\(client)")
+            let other = try CommandLineTests.run(["customer", "show", "anna"] + options("server", "com.example.other"))
+            #expect(other.output.contains("The customer anna of com.example.other\n"), "\(other)")
+            let key = try String(contentsOfFile: server[3], encoding: .utf8)
+            let database = ["--database", "sqlite:\(shop.folder.path("server.sqlite"))"]
+            #expect(try CommandLineTests.run(["keys", "revoke", key] + database).status == 0)
+            var revoked = try CommandLineTests.run(list + server)
+            while revoked.status == 0 { revoked = try CommandLineTests.run(list + server) }
+            #expect(revoked.status == 1 && revoked.error.contains("was revoked"), "\(revoked)")
         }
-        for arguments in [
-            ["grants", "list", "anna"], ["customer", "attributes", "anna"], ["customer", "find", "anna@example.com"],
-            ["grants", "make", "annna", "--entitlement", "pro", "--why", "w", "--forever"], ["webhooks", "list"],
-            ["customer", "entitlement", "anna", "gold"], ["purchases", "deny", "7", "--reason", "x"],
-            ["grants", "end", "anna", "y"], ["grants", "list", "anna", "--json"],
-        ] {
-            let (here, there) = (
-                try CommandLineTests.run(arguments + local), try CommandLineTests.run(arguments + remote)
-            )
-            #expect(here.output == there.output && here.error == there.error, "\(here) \(there)")
-            #expect(here.status == there.status && here.status < 3)
-        }
-        let client = try CommandLineTests.run(["grants", "list", "anna"] + key("client"))
-        #expect(client.status == 1 && client.error.contains("This route needs a server key"), "\(client)")
-        let id = try String(contentsOf: folder.url.appending(path: "server.key"), encoding: .utf8).dropFirst(3).prefix(
-            8)
-        #expect(try CommandLineTests.run(["keys", "revoke", "--id", String(id)] + local).status == 0)
-        var revoked = try CommandLineTests.run(["grants", "list", "anna"] + remote)
-        while revoked.status == 0 { revoked = try CommandLineTests.run(["grants", "list", "anna"] + remote) }
-        #expect(revoked.status == 1 && revoked.error.contains("was revoked"), "\(revoked)")
-        let away = try CommandLineTests.run(
-            ["grants", "list", "anna", "--server", "http://127.0.0.1:1"], environment: ["QUITTANCE_KEY": "qt_x"])
-        #expect(away.status == 2 && away.error.contains("does not answer"), "\(away)")
-        let none = try CommandLineTests.run(["grants", "list", "anna", "--server", "http://127.0.0.1:1"])
-        #expect(none.status == 2 && none.error.contains("--key-file"), "\(none)")
     }
 }

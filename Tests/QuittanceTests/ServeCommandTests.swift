@@ -2,17 +2,11 @@
 
 import Foundation
 import NIOHTTP1
+import TestData
 import Testing
 
 /// What `quittance serve` prints at its start, and its errors: each names what the operator wrote.
 @Suite struct ServeCommandTests {
-    private static func withFolder(_ work: (_ folder: URL) async throws -> Void) async throws {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        try await work(folder)
-    }
-
     /// The version, by the program.
     private static func version() throws -> String {
         String(try CommandLineTests.run(["--version"]).output.trimmingPrefix("quittance ").dropLast())
@@ -23,7 +17,7 @@ import Testing
     @Test func `the first line of the log has the version, and variables of Kubernetes are passed over with a warning`()
         async throws
     {
-        try await Self.withFolder { folder in
+        try await TemporaryFolder.with { folder in
             let ofService = ["QUITTANCE_PORT": "tcp://10.0.0.1:8080", "QUITTANCE_SERVICE_HOST": "10.0.0.1"]
             let server = try await ServerProcess([], in: folder, environment: Self.log.merging(ofService) { $1 })
             #expect(server.terminate() == 0)
@@ -37,7 +31,7 @@ import Testing
     }
 
     @Test func `an IPv6 address is printed in brackets, and answers there`() async throws {
-        try await Self.withFolder { folder in
+        try await TemporaryFolder.with { folder in
             let server: ServerProcess
             do {
                 server = try await ServerProcess(["--hostname", "::1"], in: folder, environment: Self.log)
@@ -54,7 +48,7 @@ import Testing
     }
 
     @Test func `an address in use is named with the setting as the operator wrote it`() async throws {
-        try await Self.withFolder { folder in
+        try await TemporaryFolder.with { folder in
             let server = try await ServerProcess([], in: folder)
             let file = folder.appendingPathComponent("quittance.json")
             try Data("{\n\"port\": \(server.port)}".utf8).write(to: file)
@@ -108,7 +102,7 @@ import Testing
     }
 
     @Test func `a root that cannot be read is named with the setting as the operator wrote it`() async throws {
-        try await Self.withFolder { folder in
+        try await TemporaryFolder.with { folder in
             let file = folder.appendingPathComponent("quittance.json")
             let text = """
                 {"apps": [{"bundleId": "roots"}], "database": "sqlite:x",

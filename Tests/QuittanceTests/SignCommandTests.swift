@@ -4,6 +4,7 @@ import AppStoreModel
 import AppStoreSimulator
 import Foundation
 import NIOHTTP1
+import TestData
 import Testing
 
 /// Tests `quittance sign`, and a server that reads its keys again. `SimulatorClientTests` has the signatures judged.
@@ -30,10 +31,8 @@ import Testing
     }
 
     private static func withPlace(_ body: (Place) async throws -> Void) async throws {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        let place = Place(folder: folder)
+        let folder = try TemporaryFolder()
+        let place = Place(folder: folder.url)
         try place.writeKey()
         try place.writeConfiguration(keyId: "FIRSTKEY01")
         try await body(place)
@@ -137,8 +136,7 @@ import Testing
             ]
             let server = try await ServerProcess(options, in: place.folder)
             defer { _ = server.terminate() }
-            let created = try CommandLineTests.run(["keys", "create", "--name", "x", "--role", "server"] + options)
-            let key = created.output.trimmingCharacters(in: .whitespacesAndNewlines)
+            let key = try CommandLineTests.key(options)
             func keyId() async throws -> String? {
                 let answer = try await server.send(
                     .POST, "/v1/signatures/promotional-offer", #"{"productId":"p","offerIdentifier":"o"}"#, key: key)

@@ -14,12 +14,10 @@ import Testing
 @Suite(.timeLimit(.minutes(60))) struct SignalTests {
     /// Runs `body` with a server that has no ledger.
     private static func withServer(_ body: (ServerProcess) async throws -> Void) async throws {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
+        let folder = try TemporaryFolder()
         // This test may take longer than a request, or the pause before one.
         let server = try await ServerProcess(
-            [], in: folder,
+            [], in: folder.url,
             environment: [
                 "QUITTANCE_IDLE_TIMEOUT_SECONDS": "3600", "QUITTANCE_BODY_TIMEOUT_SECONDS": "3600",
                 "QUITTANCE_REQUEST_TIMEOUT_SECONDS": "3600",
@@ -118,17 +116,10 @@ import Testing
         ["simulate", "--seed", "1", "--port", "0", "--sandbox-port", "0", "--control-port", "0"],
     ]
 
-    private static func withFolder(_ body: (URL) async throws -> Void) async throws {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        try await body(folder)
-    }
-
     /// The moments are spread from the first instruction until the server listens, however long that takes.
     @Test(.takesLong, arguments: commands, [SIGTERM, SIGINT])
     func `a signal to stop is never lost, whenever it comes`(command: [String], signal: Int32) async throws {
-        try await Self.withFolder { folder in
+        try await TemporaryFolder.with { folder in
             let first = try StartingProcess(command, in: folder)
             let begin = ContinuousClock.now
             while !first.text.contains("http://") { try await Task.sleep(for: .milliseconds(1)) }
@@ -159,7 +150,7 @@ import Testing
     func `a signal that does not ask a process to end does not end it, also before it listens`(
         command: [String], signal: Int32
     ) async throws {
-        try await Self.withFolder { folder in
+        try await TemporaryFolder.with { folder in
             let process = try StartingProcess(command, in: folder)
             // Between the first instruction and the command, the signal has its usual effect. A busy machine may see
             // the process only when it listens already.
@@ -179,7 +170,7 @@ import Testing
     }
 
     @Test func `SIGHUP does not end a simulator`() async throws {
-        try await Self.withFolder { folder in
+        try await TemporaryFolder.with { folder in
             let process = try StartingProcess(Self.commands[1], in: folder)
             while !process.text.contains("http://") { try await Task.sleep(for: .milliseconds(1)) }
             while !process.text.contains("SIGHUP is ignored") {

@@ -44,13 +44,6 @@ import Testing
         }
     }
 
-    private static func withFolder(_ body: (URL) async throws -> Void) async throws {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        try await body(folder)
-    }
-
     /// The configuration of a server that trusts the simulator and has its time.
     ///
     /// - Parameter asks: Whether the server asks the simulator's App Store Server API.
@@ -78,7 +71,7 @@ import Testing
 
     @Test(.takesLong)
     func `a customer's entitlements follow the simulator's clock, billing and refunds`() async throws {
-        try await Self.withFolder { folder in
+        try await TemporaryFolder.with { folder in
             // The port of the server is not known before the simulator runs, so a free one is taken and given back.
             let server = try await ServerProcess([], in: folder)
             let port = server.port
@@ -87,10 +80,7 @@ import Testing
                 ["--kind", "--speed", "0", "--notify", "http://127.0.0.1:\(port)/notifications/v2"], in: folder)
             let configuration = try Self.configuration(simulator, in: folder)
             let quittance = try await ServerProcess(configuration + ["--port", "\(port)"], in: folder)
-            let created = try CommandLineTests.run(
-                ["keys", "create", "--name", "test", "--role", "server"] + configuration)
-            let key = created.output.trimmingCharacters(in: .whitespacesAndNewlines)
-            try #require(created.status == 0, "\(created.error)")
+            let key = try CommandLineTests.key(configuration)
 
             let anna = try await simulator.command("/customers", #"{"name":"anna"}"#)
             let account = try #require(anna["customer"]?["appAccountToken"]?.string)
@@ -154,7 +144,7 @@ import Testing
 
     @Test(.takesLong)
     func `a refund request is answered over HTTP with recorded consent, and decided by the answer`() async throws {
-        try await Self.withFolder { folder in
+        try await TemporaryFolder.with { folder in
             let server = try await ServerProcess([], in: folder)
             let port = server.port
             #expect(server.terminate() == 0)
@@ -162,9 +152,7 @@ import Testing
                 ["--kind", "--speed", "0", "--sandbox-notify", "http://127.0.0.1:\(port)/notifications/v2"], in: folder)
             let configuration = try Self.configuration(simulator, in: folder, asks: true)
             let quittance = try await ServerProcess(configuration + ["--port", "\(port)"], in: folder)
-            let created = try CommandLineTests.run(
-                ["keys", "create", "--name", "test", "--role", "server"] + configuration)
-            let key = created.output.trimmingCharacters(in: .whitespacesAndNewlines)
+            let key = try CommandLineTests.key(configuration)
             let anna = try await simulator.command("/customers", #"{"name":"anna","environment":"Sandbox"}"#)
             let account = try #require(anna["customer"]?["appAccountToken"]?.string)
             let bought = try await simulator.command(
@@ -233,7 +221,7 @@ import Testing
     func `a server of version 1 notifications learns of a purchase, and an old transaction receipt verifies`()
         async throws
     {
-        try await Self.withFolder { folder in
+        try await TemporaryFolder.with { folder in
             let server = try await ServerProcess([], in: folder)
             let port = server.port
             #expect(server.terminate() == 0)
@@ -245,9 +233,7 @@ import Testing
             #expect(simulator.fact("sharedSecret") == "secret")
             let configuration = try Self.configuration(simulator, in: folder)
             let quittance = try await ServerProcess(configuration + ["--port", "\(port)"], in: folder)
-            let created = try CommandLineTests.run(
-                ["keys", "create", "--name", "test", "--role", "server"] + configuration)
-            let key = created.output.trimmingCharacters(in: .whitespacesAndNewlines)
+            let key = try CommandLineTests.key(configuration)
             try await simulator.command("/customers", #"{"name":"anna"}"#)
             let bought = try await simulator.command(
                 "/customers/anna/buy", #"{"product":"com.example.notes.pro.monthly"}"#)
@@ -274,7 +260,7 @@ import Testing
     }
 
     @Test func `watch says what is wrong`() async throws {
-        try await Self.withFolder { folder in
+        try await TemporaryFolder.with { folder in
             let server = try await ServerProcess(
                 ["--bundle-id", "com.example.notes", "--database", "sqlite:\(folder.path)/x.sqlite"], in: folder)
             let address = "http://127.0.0.1:\(server.port)"
@@ -296,7 +282,7 @@ import Testing
     }
 
     @Test func `the roots of a seed are refused beside Apple's, and stand with a loud warning`() async throws {
-        try await Self.withFolder { folder in
+        try await TemporaryFolder.with { folder in
             let simulator = try await SimulatorProcess(["--seed", "1"], in: folder)
             let ledger = ["--bundle-id", "com.example", "--database", "sqlite:\(folder.path)/x.sqlite"]
             let roots = simulator.fact("rootsFile")
@@ -314,7 +300,7 @@ import Testing
     }
 
     @Test func `an IPv6 address is in brackets in the output and in the files`() async throws {
-        try await Self.withFolder { folder in
+        try await TemporaryFolder.with { folder in
             let simulator: SimulatorProcess
             do {
                 simulator = try await SimulatorProcess(["--kind", "--host", "::1"], in: folder)
@@ -338,7 +324,7 @@ import Testing
     }
 
     @Test func `an address in use is named with the option as the operator wrote it`() async throws {
-        try await Self.withFolder { folder in
+        try await TemporaryFolder.with { folder in
             let simulator = try await SimulatorProcess(["--seed", "1"], in: folder)
             let port = try #require(simulator.fact("control").split(separator: ":").last.map(String.init))
             let options = ["--port", "--sandbox-port", "--control-port"]
@@ -355,7 +341,7 @@ import Testing
     @Test func `a seed gives the same key and the same roots`() async throws {
         var found: [[String]] = []
         for _ in 0..<2 {
-            try await Self.withFolder { folder in
+            try await TemporaryFolder.with { folder in
                 let simulator = try await SimulatorProcess(["--seed", "7"], in: folder)
                 let files = try ["keyFile", "rootsFile"].map { name in
                     try String(contentsOfFile: simulator.fact(name), encoding: .utf8)

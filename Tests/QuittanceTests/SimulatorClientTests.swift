@@ -95,8 +95,7 @@ import Testing
     @Test(.takesLong) func `each button of the page does in a browser what it says`() throws {
         let result = try Self.run("page.py")
         if let reason = result["missing"]?.string { try Test.cancel("There is no browser: \(reason)") }
-        let source = try String(
-            contentsOf: Self.root.appendingPathComponent("Sources/SimulatorServer/ControlPage.swift"), encoding: .utf8)
+        let source = try Project.text("Sources/SimulatorServer/ControlPage.swift")
         // Both kinds of buttons: of the document, and made by its script.
         let labels =
             source.matches(of: /<button[^>]*>([^<]+)<\/button>/).map { String($0.1) }
@@ -110,15 +109,9 @@ import Testing
 
     // MARK: - The page of the documentation
 
-    private static let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent()
-
     /// The example in a language, as on the page.
     private static func example(_ language: String) throws -> String {
-        let text = try String(contentsOf: root.appendingPathComponent("docs/simulator.md"), encoding: .utf8)
-        let start = try #require(text.range(of: "```\(language)\n"))
-        let end = try #require(text.range(of: "```", range: start.upperBound..<text.endIndex))
-        return String(text[start.upperBound..<end.lowerBound])
+        try #require(try Project.code(language, in: "docs/simulator.md").first)
     }
 
     @Test func `the page's test in Python passes`() throws {
@@ -135,7 +128,7 @@ import Testing
     }
 
     @Test func `the page's test in Swift is one of this suite`() throws {
-        let file = Self.root.appendingPathComponent("Tests/AppStoreSimulatorTests/SimulatorExample.swift")
-        #expect(try String(contentsOf: file, encoding: .utf8).hasSuffix(try Self.example("swift")))
+        let source = try Project.text("Tests/AppStoreSimulatorTests/SimulatorExample.swift")
+        #expect(source.hasSuffix(try Self.example("swift")))
     }
 }

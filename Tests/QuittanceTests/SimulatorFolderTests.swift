@@ -12,13 +12,6 @@ import Testing
 
 /// The folder of `quittance simulate --out`: what goes on in the next run, and what is refused.
 @Suite(.timeLimit(.minutes(60))) struct SimulatorFolderTests {
-    private static func withFolder(_ body: (URL) async throws -> Void) async throws {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        try await body(folder)
-    }
-
     private static func text(_ name: String, in folder: URL) throws -> String {
         try String(contentsOf: folder.appendingPathComponent("simulator/\(name)"), encoding: .utf8)
     }
@@ -60,10 +53,7 @@ import Testing
             let configuration = folder.appendingPathComponent("simulator/quittance.json").path
             // The port of the test is that of the file, which ServerProcess overrides.
             server = try await ServerProcess(["--config", configuration, "--port", "\(port)"], in: folder)
-            let created = try CommandLineTests.run(
-                ["keys", "create", "--name", "test", "--role", "server", "--config", configuration])
-            try #require(created.status == 0, "\(created.error)")
-            key = created.output.trimmingCharacters(in: .whitespacesAndNewlines)
+            key = try CommandLineTests.key(["--config", configuration])
         }
 
         /// Buys a month for a new customer, and waits until the customer has it.
@@ -94,7 +84,7 @@ import Testing
     func `a ledger and a configuration go on in the next run, with other identifiers and a later time`()
         async throws
     {
-        try await Self.withFolder { folder in
+        try await TemporaryFolder.with { folder in
             let port = TestPort.unused()
             var accounts: [String] = []
             var transactions: [String] = []
@@ -138,7 +128,7 @@ import Testing
 
     @Test(.takesLong)
     func `a server with quittance.json answers in virtual time, and asks the App Store`() async throws {
-        try await Self.withFolder { folder in
+        try await TemporaryFolder.with { folder in
             let port = TestPort.unused()
             let pair = try await Pair(in: folder, port: port, ["--speed", "0"])
             let (account, id) = try await pair.sell(to: "anna")
@@ -157,7 +147,7 @@ import Testing
     // MARK: - The configuration
 
     @Test(.takesLong) func `the next run leaves what people wrote in quittance.json`() async throws {
-        try await Self.withFolder { folder in
+        try await TemporaryFolder.with { folder in
             let first = try await SimulatorProcess(["--speed", "0"], in: folder)
             let made = try JSONValue(parsing: Self.text("quittance.json", in: folder).utf8)
             #expect(first.terminate() == 0)
@@ -223,7 +213,7 @@ import Testing
 
     @Test(.takesLong)
     func `only the owner can read the keys, and another simulator cannot use them meanwhile`() async throws {
-        try await Self.withFolder { folder in
+        try await TemporaryFolder.with { folder in
             let simulator = try await SimulatorProcess(["--speed", "0"], in: folder)
             let names = [
                 "simulator-keys.json", "SubscriptionKey_\(simulator.fact("keyId")).p8", "quittance.json",
@@ -244,7 +234,7 @@ import Testing
 
     /// Apple shows such a key once.
     @Test(.takesLong) func `a key that is not the simulator's stays, and an old one of its own goes`() async throws {
-        try await Self.withFolder { folder in
+        try await TemporaryFolder.with { folder in
             let apple = "SubscriptionKey_2X9R4HXF34.p8"
             try Self.write("a key of Apple's", apple, in: folder)
             let first = try await SimulatorProcess(["--speed", "0"], in: folder)
@@ -260,7 +250,7 @@ import Testing
     }
 
     @Test(.takesLong) func `half a folder is refused, and new keys are made only on demand`() async throws {
-        try await Self.withFolder { folder in
+        try await TemporaryFolder.with { folder in
             let first = try await SimulatorProcess(["--speed", "0"], in: folder)
             #expect(first.terminate() == 0)
             let keys = try Self.text("simulator-keys.json", in: folder)
@@ -289,7 +279,7 @@ import Testing
 
     @Test(.takesLong, arguments: ["x/../../../REAL", "REALAPPLE", "abcdefghij", "AAAAAAAAA\\n", "$(id)AAAAA", ""])
     func `an id that is no key's, and would name a file elsewhere, is refused`(id: String) async throws {
-        try await Self.withFolder { folder in
+        try await TemporaryFolder.with { folder in
             let first = try await SimulatorProcess(["--speed", "0"], in: folder)
             #expect(first.terminate() == 0)
             let own = first.fact("keyId")
@@ -303,7 +293,7 @@ import Testing
 
     @Test(.takesLong, arguments: ["root.cer", "receipt-root.cer", "receipt-intermediate.cer"])
     func `a file of somebody else that a simulator would replace is refused`(name: String) async throws {
-        try await Self.withFolder { folder in
+        try await TemporaryFolder.with { folder in
             try Self.write("own", name, in: folder)
             for arguments in [[], ["--seed", "1"], ["--new-keys"]] {
                 #expect(try Self.refusal(arguments, in: folder).contains("\(name), not made by a simulator"))
@@ -313,7 +303,7 @@ import Testing
     }
 
     @Test(.takesLong) func `a simulator whose files cannot be written ends`() async throws {
-        try await Self.withFolder { folder in
+        try await TemporaryFolder.with { folder in
             let values = folder.appendingPathComponent("simulator/simulator.json")
             try FileManager.default.createDirectory(at: values, withIntermediateDirectories: true)
             #expect(try Self.refusal([], in: folder).contains("Cannot write to "))
@@ -322,7 +312,7 @@ import Testing
 
     @Test(.takesLong)
     func `new keys begin no earlier, and a warning names the ledger that refuses them`() async throws {
-        try await Self.withFolder { folder in
+        try await TemporaryFolder.with { folder in
             let first = try await SimulatorProcess(["--speed", "0", "--start", "2030-01-01T00:00:00Z"], in: folder)
             #expect(first.terminate() == 0)
             try Self.write("", "quittance.sqlite", in: folder)
@@ -335,7 +325,7 @@ import Testing
     }
 
     @Test(.takesLong) func `what does not fit the folder is refused before anything is written`() async throws {
-        try await Self.withFolder { folder in
+        try await TemporaryFolder.with { folder in
             // Somebody's own configuration, for Apple.
             let own = #"{"apps": []}"#
             try Self.write(own, "quittance.json", in: folder)
@@ -349,7 +339,7 @@ import Testing
             #expect(names == ["quittance.json"])
             #expect(try Self.text("quittance.json", in: folder) == own)
         }
-        try await Self.withFolder { folder in
+        try await TemporaryFolder.with { folder in
             let first = try await SimulatorProcess(["--speed", "0", "--start", "2031-01-01T00:00:00Z"], in: folder)
             #expect(first.terminate() == 0)
             let keys = try Self.text("simulator-keys.json", in: folder)

@@ -18,9 +18,7 @@ import Testing
     }
 
     private static func steps() throws -> [Step] {
-        let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent()
-        let page = try String(contentsOf: root.appending(path: "docs/simulator.md"), encoding: .utf8)
+        let page = try Project.text("docs/simulator.md")
         let section = try #require(page.firstMatch(of: #/\n## Five minutes\n((?s:.*?))\n## /#)).1
         var steps: [Step] = []
         for block in section.matches(of: /\n( *)```console\n((?s:.*?))\n *```/) {

@@ -45,10 +45,8 @@ final class ThreeServers: Sendable {
         on address: String, _ database: @Sendable () -> TestDatabase, seed: UInt64,
         _ trouble: @escaping @Sendable (ThreeServers) async throws -> Void
     ) async throws {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        let trial = try await ThreeServers(on: address, in: folder, seed: seed)
+        let folder = try TemporaryFolder()
+        let trial = try await ThreeServers(on: address, in: folder.url, seed: seed)
         let readers = try await withThrowingTaskGroup(of: FeedReader?.self) { group in
             for number in 0..<5 { group.addTask { try await trial.follow(number) } }
             try await trial.deliver(during: trouble)
@@ -79,10 +77,7 @@ final class ThreeServers: Sendable {
             return try await group.reduce(into: []) { $0.append($1) }
         }
         servers.withLock { $0 = started }
-        let created = try CommandLineTests.run(
-            ["keys", "create", "--name", "test", "--role", "server"] + app + arguments)
-        try #require(created.status == 0, "\(created.error)")
-        key = created.output.trimmingCharacters(in: .whitespacesAndNewlines)
+        key = try CommandLineTests.key(app + arguments)
     }
 
     private static func folder(_ number: Int, in folder: URL) throws -> URL {

@@ -13,6 +13,14 @@ package final class TemporaryFolder: Sendable {
 
     deinit { try? FileManager.default.removeItem(at: url) }
 
+    /// Lets `body` use a new folder.
+    package static func with(_ body: (URL) async throws -> Void) async throws {
+        let folder = try TemporaryFolder()
+        // Its last use is not the end of its use.
+        defer { withExtendedLifetime(folder) {} }
+        try await body(folder.url)
+    }
+
     package func path(_ name: String = "ledger.sqlite") -> String { url.appendingPathComponent(name).path }
 
     /// Writes a file, replacing an existing one, and returns its URL.

@@ -6,9 +6,7 @@ public import Testing
 /// Genuine and official documents in `../shared/data`, outside the project. The project has no copies. If the documents
 /// are missing, the tests that read them are skipped and give the reason.
 public enum TestData {
-    public static let folder = URL(fileURLWithPath: #filePath)
-        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
-        .appendingPathComponent("../shared/data").standardizedFileURL
+    public static let folder = Project.root.appendingPathComponent("../shared/data").standardizedFileURL
 
     public static let isThere = FileManager.default.fileExists(atPath: folder.appendingPathComponent("README.md").path)
 
@@ -26,6 +24,23 @@ public enum TestData {
         guard path.hasSuffix(".b64") else { return bytes }
         guard let decoded = Data(base64Encoded: Data(bytes)) else { throw CocoaError(.fileReadCorruptFile) }
         return Array(decoded)
+    }
+}
+
+/// The files of this project.
+public enum Project {
+    public static let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent()
+
+    /// The text of a file, such as `docs/api.md`.
+    public static func text(_ path: String) throws -> String {
+        try String(contentsOf: root.appendingPathComponent(path), encoding: .utf8)
+    }
+
+    /// The code in a language on a page, block by block.
+    public static func code(_ language: String, in page: String) throws -> [String] {
+        try text(page).components(separatedBy: "```\(language)\n").dropFirst()
+            .map { $0.components(separatedBy: "\n```")[0] + "\n" }
     }
 }
 

@@ -44,7 +44,7 @@ struct OperationCommand<Name: NamedOperation>: AsyncParsableCommand, CustomRefle
     @OptionGroup var target: OperationTarget
     @OptionGroup var confirmation: Confirmation
     /// The given words, by the names of their fields' options.
-    private var words: [String: [String]] = [:]
+    private(set) var words: [String: [String]] = [:]
     /// Whether a search without `--bundle-id` is about all apps.
     private var isInAllApps = false
 

@@ -33,6 +33,9 @@ struct ServerOptions: ParsableArguments {
         completion: .file())
     var roots: [String] = []
 
+    /// The variables of the environment. A test within its process has others, which are no settings.
+    @TaskLocal static var variables = ProcessInfo.processInfo.environment
+
     func validate() throws {
         if let database { _ = try Self.location(database, "--database") }
     }
@@ -47,7 +50,7 @@ struct ServerOptions: ParsableArguments {
         let text = try config.map { file in try asUsage("--config \(file): ") { try Input.read(file) } }
         var configuration: ServerConfiguration
         do {
-            configuration = try ServerConfiguration(file: text, variables: ProcessInfo.processInfo.environment)
+            configuration = try ServerConfiguration(file: text, variables: Self.variables)
             configuration.file = config
         } catch {
             throw ValidationError(error.line == nil ? error.message : "\(config ?? "") \(error)")
