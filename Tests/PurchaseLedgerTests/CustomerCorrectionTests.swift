@@ -27,7 +27,7 @@ import Testing
     }
 
     /// A purchase of its own for each number.
-    private static func book(_ shop: Shop, _ number: Int) async throws -> Evidence {
+    static func book(_ shop: ClaimPolicyTests.Shop, _ number: Int) async throws -> Evidence {
         try await shop.signed.evidence(
             transaction: shop.signed.transaction(
                 "\(number)", original: "\(number)", product: "book", until: nil, type: .nonConsumable))

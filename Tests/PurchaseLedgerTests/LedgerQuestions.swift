@@ -3,6 +3,7 @@
 import AppStoreModel
 import PurchaseLedger
 import PurchaseLedgerTesting
+import TestWorld
 
 /// The storages for tests. A test must have the same outcome with each.
 enum TestStorage: CaseIterable {
@@ -79,10 +80,6 @@ extension Ledger {
 
     /// Replaces a chain without applying any rules.
     func put(_ record: ChainRecord) async throws {
-        try await storage.commit(LedgerQuery([.chain(record.key)])) { _ in
-            var changes = LedgerChanges()
-            changes.chains = [record]
-            return .commit(changes, ())
-        }
+        try await LongHistory.put(record, into: storage)
     }
 }

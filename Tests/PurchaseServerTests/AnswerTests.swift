@@ -160,12 +160,7 @@ import Testing
             return (answer["customers"]?.array ?? []).compactMap(\.string)
         }
         #expect(try await claim("anna").0 == .ok)
-        for (rest, key) in [
-            (#","correct":true"#, .client), (#","correct":"yes""#, .server), (#","correct":1"#, .server),
-        ] as [(String, APIKey.Role)] {
-            let (status, answer) = try await claim("bert", rest, key: key)
-            #expect(status == .badRequest && answer["error"]?["code"]?.string == "invalidRequest", "\(rest)")
-        }
+        #expect(try await claim("bert", #","correct":true"#, key: .client).0 == .badRequest)
         #expect(try await owners() == ["anna"])
         #expect(try await claim("bert", #","correct":true"#).0 == .ok)
         #expect(try await owners() == ["bert"])
@@ -364,34 +359,35 @@ import Testing
     }
 
     @Test func `the JSON of an error and of the health routes`() async throws {
-        let world = try await World()
+        var world = try await World()
         #expect(
             try await Self.text(world, .get, "/v1/transactions/1")
                 == #"{"error":{"code":"notFound","message":"The transaction is not known here.","retryable":false}}"#)
         #expect(try await Self.text(world, .get, "/health/live") == #"{"status":"live"}"#)
         #expect(
             try await Self.text(world, .get, "/health/ready") == #"{"status":"ready","lastNotificationAccepted":null}"#)
-        var server = world.server
-        server.ledger = nil
-        try await checkedApplication(of: server).test(.router) { client in
-            let ready = try await client.execute(uri: "/health/ready", method: .get)
-            #expect(String(buffer: ready.body) == #"{"status":"ready"}"#)
-        }
+        world.server.ledger = nil
+        #expect(try await Self.text(world, .get, "/health/ready") == #"{"status":"ready"}"#)
     }
 }
 
 /// What the server publishes and erases without a request.
 @Suite struct HousekeepingTests {
+    /// Runs it once, with a retention of two days.
+    private static func run(_ world: LedgerRoutesTests.World, at now: Timestamp) async throws {
+        let housekeeping = Housekeeping(
+            ledger: world.ledger, eventRetention: .seconds(2 * 86_400), now: { now },
+            clock: VirtualClock(cancelsSleepingTasks: true), logger: world.server.logger)
+        try await housekeeping.run()
+    }
+
     @Test func `events older than the retention are erased, and newer ones stay`() async throws {
         let world = try await LedgerRoutesTests.World()
         _ = try await world.send(.post, "/notifications/v2", world.notification("TEST"), key: nil)
         let day: Int64 = 86_400_000
         func publish(after days: Int64) async throws -> [LedgerEvent] {
             let now = Timestamp(milliseconds: LedgerRoutesTests.now.milliseconds + days * day)
-            let housekeeping = Housekeeping(
-                ledger: world.ledger, eventRetention: .seconds(2 * 86_400), now: { now },
-                clock: VirtualClock(cancelsSleepingTasks: true), logger: world.server.logger)
-            try await housekeeping.run()
+            try await Self.run(world, at: now)
             _ = try await world.ledger.publishDueChanges(at: now)
             return try await world.ledger.events(of: "com.example", limit: 10).events
         }
@@ -414,11 +410,7 @@ import Testing
         endpoint.state = expected.state
         _ = try await world.ledger.addWebhook(endpoint, fingerprint: "print", at: start)
         _ = try await world.send(.post, "/notifications/v2", world.notification("TEST"), key: nil)
-        let now = start.advanced(by: .seconds(days * 86_400))
-        let housekeeping = Housekeeping(
-            ledger: world.ledger, eventRetention: .seconds(2 * 86_400), now: { now },
-            clock: VirtualClock(cancelsSleepingTasks: true), logger: world.server.logger)
-        try await housekeeping.run()
+        try await Self.run(world, at: start.advanced(by: .seconds(days * 86_400)))
         #expect(try await world.ledger.events(of: "com.example", limit: 10).events.count == expected.left)
     }
 }

@@ -23,15 +23,11 @@ import Testing
     }
 
     @Test func `it is degraded instead of unavailable, also after a commit to the missing part failed`() async throws {
-        let server = try await LedgerRoutesTests.World().server(keeping: Ledger(storage: HalfStorage()))
-        server.ledger?.readiness.committed(LedgerStorageError(.full, "a test"))
-        try await checkedApplication(of: server).test(.router) { client in
-            let response = try await client.execute(uri: "/health/ready", method: .get)
-            #expect(response.status == .ok)
-            let body = try JSONValue(parsing: response.body.readableBytesView)
-            #expect(body["status"]?.string == "degraded")
-            #expect(body["concern"]?.string == "1 of 2 nodes is away.")
-            #expect(body["lastNotificationAccepted"] == .null)
-        }
+        var world = try await LedgerRoutesTests.World()
+        world.server = try world.server(keeping: Ledger(storage: HalfStorage()))
+        world.server.ledger?.readiness.committed(LedgerStorageError(.full, "a test"))
+        let (status, body) = try await world.send(.get, "/health/ready", key: nil)
+        #expect(status == .ok && body["status"]?.string == "degraded")
+        #expect(body["concern"]?.string == "1 of 2 nodes is away." && body["lastNotificationAccepted"] == .null)
     }
 }

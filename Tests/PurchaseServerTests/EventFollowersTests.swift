@@ -315,17 +315,10 @@ import Testing
 
 /// A clock that stands still. A task that sleeps wakes only if it is cancelled.
 private struct StandingClock: Clock {
-    struct Instant: InstantProtocol {
-        var offset: Duration
-        func advanced(by duration: Duration) -> Instant { Instant(offset: offset + duration) }
-        func duration(to other: Instant) -> Duration { other.offset - offset }
-        static func < (left: Instant, right: Instant) -> Bool { left.offset < right.offset }
-    }
-
-    var now: Instant { Instant(offset: .zero) }
+    var now: VirtualClock.Instant { VirtualClock.Instant(offset: .zero) }
     var minimumResolution: Duration { .zero }
 
-    func sleep(until deadline: Instant, tolerance: Duration?) async throws {
+    func sleep(until deadline: VirtualClock.Instant, tolerance: Duration?) async throws {
         try await Task.sleep(for: .seconds(86_400))
     }
 }

@@ -25,7 +25,7 @@ import Testing
         let storage: any LedgerStorage
         let ledger: Ledger
         var server: ServerApplication
-        let keys: [APIKey.Role: String]
+        var keys: [APIKey.Role: String]
 
         /// - Parameter change: A change to the verifier.
         init(
@@ -261,17 +261,11 @@ import Testing
 
     @Test func `a notification that cannot be stored is answered 503 as retryable`() async throws {
         let full = FailingStorage(error: LedgerStorageError(.full, "no room"))
-        let working = try await World()
-        let server = try working.server(keeping: Ledger(storage: full))
-        let body = try working.notification("TEST")
-        try await checkedApplication(of: server).test(.router) { client in
-            let response = try await client.execute(
-                uri: "/notifications/v2", method: .post, body: ByteBuffer(string: body))
-            #expect(response.status == .serviceUnavailable)
-            let error = try JSONValue(parsing: response.body.readableBytesView)["error"]
-            #expect(error?["retryable"] == .bool(true))
-            #expect(error?["message"]?.string?.contains("no room") == false)
-        }
+        var world = try await World()
+        world.server = try world.server(keeping: Ledger(storage: full))
+        let (status, answer) = try await world.send(.post, "/notifications/v2", world.notification("TEST"), key: nil)
+        #expect(status == .serviceUnavailable && answer["error"]?["retryable"] == .bool(true))
+        #expect(answer["error"]?["message"]?.string?.contains("no room") == false)
     }
 
     private struct Unforeseen: Error {}
@@ -280,46 +274,27 @@ import Testing
     func `for a fault of the server, verifyReceipt's status does not call the receipt invalid`(
         error: any Error, status: Int64
     ) async throws {
-        let world = try await World()
-        let server = try world.server(keeping: Ledger(storage: FailingStorage(error: error)))
-        let encoded = try Base64.encode(
-            world.store.sign(TestStore.receipt([TestStore.purchase("1", original: "1")])))
-        try await checkedApplication(of: server).test(.router) { client in
-            let response = try await client.execute(
-                uri: "/verifyReceipt", method: .post, body: ByteBuffer(string: #"{"receipt-data":"\#(encoded)"}"#))
-            #expect(try JSONValue(parsing: response.body.readableBytesView)["status"]?.integer == status)
-        }
-    }
-
-    @Test(
-        arguments: [
-            (nil, "/v1/customers/anna", 401), (nil, "/v1/events", 401), (.client, "/v1/events", 403),
-            (.client, "/v1/subscriptions/1", 403), (.client, "/v1/transactions/1", 403), (.server, "/v1/events", 200),
-            (.client, "/v1/customers/anna", 200),
-        ] as [(APIKey.Role?, String, Int)])
-    func `every route except Apple's needs a key with the right role`(
-        key: APIKey.Role?, path: String, status: Int
-    ) async throws {
-        #expect(try await World().send(.get, path, key: key).0.code == status)
+        var world = try await World()
+        world.server = try world.server(keeping: Ledger(storage: FailingStorage(error: error)))
+        let receipt = Base64.encode(
+            try world.store.sign(TestStore.receipt([TestStore.purchase("1", original: "1")])))
+        let answer = try await world.send(.post, "/verifyReceipt", #"{"receipt-data":"\#(receipt)"}"#, key: nil).1
+        #expect(answer["status"]?.integer == status)
     }
 
     @Test(arguments: ["/v1/events", "/v1/customers/anna", "/v1/subscriptions/1"])
     func `a key whose role only a newer version knows opens nothing, and the other keys open as before`(
         path: String
     ) async throws {
-        let world = try await World()
+        var world = try await World()
         var random = SeededRandom(seed: 2)
         var (key, text) = APIKey.make(name: "new", role: .server, bundleId: "com.example", at: Self.now, using: &random)
         key.role = Open(rawValue: "auditor")
         try await world.ledger.put(key)
-        let application = checkedApplication(of: world.server)
-        let headers: HTTPFields = [.authorization: "Bearer \(text)"]
-        let response = try await application.test(.router) { client in
-            try await client.execute(uri: path, method: .get, headers: headers)
-        }
-        #expect(response.status == .forbidden)
-        #expect(try JSONValue(parsing: response.body.readableBytesView)["error"]?["code"]?.string == "forbidden")
         #expect(try await world.send(.get, path).0 != .forbidden)
+        world.keys[.server] = text
+        let (status, answer) = try await world.send(.get, path)
+        #expect(status == .forbidden && answer["error"]?["code"]?.string == "forbidden")
     }
 
     @Test func `events of a kind that only a newer version knows are passed on, with characters that texts may have`()
@@ -469,7 +444,7 @@ import Testing
     }
 
     @Test func `verifyReceipt's answer has changes that were recorded after the receipt was signed`() async throws {
-        let world = try await World()
+        var world = try await World()
         let receipt = TestStore.receipt([TestStore.purchase()])
         let plan = ReceiptPlan(receipt.encoded, by: world.store.receipts)
         let document = Base64.encode(try plan.signed())
@@ -505,15 +480,9 @@ import Testing
         let latest = try await ask(#","exclude-old-transactions":true"#)
         #expect(latest["latest_receipt_info"]?.array?.map { $0["transaction_id"]?.string } == ["2"])
 
-        var server = world.server
-        server.ledger?.apps["com.example"]?.sharedSecret = "s3cret"
+        world.server.ledger?.apps["com.example"]?.sharedSecret = "s3cret"
         for (password, status) in [("", 21004), (#","password":"s3cre""#, 21004), (#","password":"s3cret""#, 0)] {
-            let body = #"{"receipt-data":"\#(document)"\#(password)}"#
-            try await checkedApplication(of: server).test(.router) { client in
-                let response = try await client.execute(
-                    uri: "/verifyReceipt", method: .post, body: ByteBuffer(string: body))
-                #expect(try JSONValue(parsing: response.body.readableBytesView)["status"]?.integer == Int64(status))
-            }
+            #expect(try await ask(password)["status"]?.integer == Int64(status))
         }
     }
 }

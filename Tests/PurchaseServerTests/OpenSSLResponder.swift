@@ -32,7 +32,7 @@ final class OpenSSLResponder {
         ]
         process = try TestProcess(command, output: .pipe)
         // The responder prints a line such as “ACCEPT [::]:36553 PID=14700” when it listens.
-        let line = await Self.line(from: process.output)
+        let line = await TestLines.first(of: process.output)
         guard line.hasPrefix("ACCEPT "),
             let port = line.split(separator: " ").dropFirst().first?.split(separator: ":").last.flatMap({ Int($0) })
         else {
@@ -53,17 +53,6 @@ final class OpenSSLResponder {
     }
 
     deinit { stop() }
-
-    /// The first line, or the part of it that was written when the process ended.
-    private static func line(from file: FileHandle?) async -> String {
-        await withCheckedContinuation { continuation in
-            DispatchQueue.global().async {
-                var line = Data()
-                while let byte = try? file?.read(upToCount: 1), byte != Data("\n".utf8), !byte.isEmpty { line += byte }
-                continuation.resume(returning: String(decoding: line, as: UTF8.self))
-            }
-        }
-    }
 }
 
 /// Accepts connections and never answers.

@@ -242,6 +242,10 @@ import Testing
                     #expect(fault.contains(name) && fault.contains(text), "\(operation.command) \(words): \(fault)")
                 }
                 if field.isRequired { check([], "is missing") }
+                if field.isNullable, field.form != .time {
+                    let values = try? FieldValues([field], at: Self.now) { _ in ["all"] }
+                    #expect(values?[field] == .null, "\(operation.command) \(name)")
+                }
                 if [.document, .object].contains(field.form) || field.isListOfDocuments { continue }
                 check(["a\u{0}"], "")
                 if case .number(let range) = field.form {

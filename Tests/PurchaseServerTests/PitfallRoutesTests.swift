@@ -88,16 +88,12 @@ import Testing
     func `pitfall 7: a notification that could not be stored is 503, so that Apple sends it again`(
         code: LedgerStorageError.Code
     ) async throws {
-        let world = try await World()
-        let server = try world.server(
+        var world = try await World()
+        world.server = try world.server(
             keeping: Ledger(storage: FailingStorage(error: LedgerStorageError(code, "broken"))))
-        let body = try world.notification("TEST")
-        try await checkedApplication(of: server).test(.router) { client in
-            let response = try await client.execute(
-                uri: "/notifications/v2", method: .post, body: ByteBuffer(string: body))
-            // 503 always says when to send again.
-            #expect(response.status == .serviceUnavailable && response.headers[.retryAfter] == "5")
-        }
+        let response = try await world.respond(.post, "/notifications/v2", world.notification("TEST"), key: nil)
+        // 503 always says when to send again.
+        #expect(response.status == .serviceUnavailable && response.headers[.retryAfter] == "5")
     }
 
     @Test
@@ -258,16 +254,11 @@ import Testing
     }
 
     @Test func `pitfall 44: certificates must be valid at the time of signing, not of verification`() async throws {
-        let world = try await World()
-        var server = world.server
+        var world = try await World()
         // Long after the signer's certificate has expired.
-        server.now = { Timestamp(milliseconds: Self.now.milliseconds + 20 * 365 * 86_400_000) }
+        world.server.now = { Timestamp(milliseconds: Self.now.milliseconds + 20 * 365 * 86_400_000) }
         let body = try world.notification("DID_RENEW", transaction: world.transaction())
-        try await checkedApplication(of: server).test(.router) { client in
-            let response = try await client.execute(
-                uri: "/notifications/v2", method: .post, body: ByteBuffer(string: body))
-            #expect(response.status == .ok)
-        }
+        #expect(try await world.send(.post, "/notifications/v2", body, key: nil).0 == .ok)
         #expect(try await Self.documents(world) == 2)
     }
 

@@ -481,7 +481,7 @@ import Testing
             process.send(SIGKILL)
             process.wait()
         }
-        let port = try #require(await TestLines.first(of: process.output).flatMap { Int($0) })
+        let port = try #require(Int(await TestLines.first(of: process.output)))
         let roots = try String(contentsOf: folder.url.appendingPathComponent("chain.pem"), encoding: .utf8)
         let resolver = TestResolver(["right.test": [["127.0.0.1"]], "wrong.test": [["127.0.0.1"]]])
         func failure(_ host: String, roots: String?) async throws -> String? {
@@ -506,7 +506,7 @@ import Testing
 /// Lines that a program prints.
 enum TestLines {
     /// The first line, or the part of it that was written when the program ended.
-    static func first(of file: FileHandle?) async -> String? {
+    static func first(of file: FileHandle?) async -> String {
         await withCheckedContinuation { continuation in
             DispatchQueue.global().async {
                 var line = Data()

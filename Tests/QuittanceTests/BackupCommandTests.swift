@@ -18,16 +18,15 @@ import Testing
 
     /// A temporary folder for a ledger, with the roots of an App Store, and purchases there.
     private final class LedgerFolder: Sendable {
-        let folder: URL
+        let folder: TemporaryFolder
         /// The ids of the transactions.
         let ids: [String]
         private let store: TestStore
         private let world: World
-        private let rootCount: Int
+        private let roots: [String]
 
         init() throws {
-            folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+            folder = try TemporaryFolder()
             store = try TestStore()
             let book = StoreProduct(id: "book", type: .nonConsumable, price: StorePrice(milliunits: 2990))
             let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1000) - 3_600_000)
@@ -37,25 +36,17 @@ import Testing
                 try world.sell("book", hasAccount: number == 5).transaction?.transactionId ?? ""
             }
             self.world = world
-            let roots = store.signer.authority.roots
-            rootCount = roots.count
-            for (index, root) in roots.enumerated() {
-                try Data(root).write(to: folder.appendingPathComponent("root\(index).der"))
-            }
+            roots = try store.writeRoots(to: folder.url)
         }
 
-        deinit { try? FileManager.default.removeItem(at: folder) }
-
-        func path(_ name: String) -> String { folder.appendingPathComponent(name).path }
+        func path(_ name: String) -> String { folder.path(name) }
 
         var database: [String] { ["--database", "sqlite:\(path("ledger.sqlite"))"] }
 
-        var arguments: [String] {
-            database + (0..<rootCount).flatMap { ["--root", path("root\($0).der")] }
-        }
+        var arguments: [String] { database + roots.flatMap { ["--root", $0] } }
 
         func serve() async throws -> ServerProcess {
-            try await ServerProcess(arguments + ["--bundle-id", bundleId], in: folder)
+            try await ServerProcess(arguments + ["--bundle-id", bundleId], in: folder.url)
         }
 
         /// Reports some of the purchases.
@@ -132,7 +123,7 @@ import Testing
             let outcome = try CommandLineTests.run(["restore", place.path("copy.sqlite")] + place.arguments)
             try #require(outcome.status == 0, "\(outcome.error)")
             #expect(outcome.output.contains("2 deleted customers erased again."), "\(outcome.output)")
-            let names = try FileManager.default.contentsOfDirectory(atPath: place.folder.path)
+            let names = try FileManager.default.contentsOfDirectory(atPath: place.folder.url.path)
             #expect(names.contains { $0.hasPrefix("ledger.sqlite.replaced-") })
             #expect(!names.contains { $0.contains("partial") })
         } else {
@@ -186,7 +177,7 @@ import Testing
         let copy = place.path("copy.sqlite")
         #expect(try CommandLineTests.run(["backup", copy] + place.database).status == 0)
         try Data("no ledger".utf8).write(to: URL(fileURLWithPath: place.path("other")))
-        let before = try FileManager.default.contentsOfDirectory(atPath: place.folder.path).sorted()
+        let before = try FileManager.default.contentsOfDirectory(atPath: place.folder.url.path).sorted()
         let ledger = try Data(contentsOf: URL(fileURLWithPath: place.path("ledger.sqlite")))
         let wrong: [([String], String, Int32)] = [
             ([], "Pass the BACKUP to restore", 2), ([copy, "--new-epoch"], "Pass the BACKUP to restore", 2),
@@ -201,7 +192,7 @@ import Testing
         // Without the roots of these documents.
         let unverified = try CommandLineTests.run(["restore", copy] + place.database)
         #expect(unverified.status == 1 && unverified.error.contains("Nothing was restored"), "\(unverified.error)")
-        #expect(try FileManager.default.contentsOfDirectory(atPath: place.folder.path).sorted() == before)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: place.folder.url.path).sorted() == before)
         #expect(try Data(contentsOf: URL(fileURLWithPath: place.path("ledger.sqlite"))) == ledger)
         for name in ["ledger.sqlite-lock", "ledger.sqlite-erasures", "ledger.sqlite-journal"] {
             let outcome = try CommandLineTests.run(["backup", place.path(name), "--force"] + place.database)
@@ -217,11 +208,11 @@ import Testing
         let (copy, ledger) = (place.path("copy.sqlite"), place.path("ledger.sqlite"))
         #expect(try CommandLineTests.run(["backup", copy] + place.database).status == 0)
         let first = try Data(contentsOf: URL(fileURLWithPath: copy))
-        let before = try FileManager.default.contentsOfDirectory(atPath: place.folder.path).sorted()
+        let before = try FileManager.default.contentsOfDirectory(atPath: place.folder.url.path).sorted()
         let wrong: [([String], String, Int32)] = [
             ([copy], "exists: choose another file", 2), ([ledger, "--force"], "is the ledger itself", 2),
             ([ledger + "-wal", "--force"], "is a name of the ledger's own files", 2),
-            ([place.folder.path, "--force"], "is not a regular file", 2),
+            ([place.folder.url.path, "--force"], "is not a regular file", 2),
             ([place.path("nowhere/copy")], "in \(place.path("nowhere")): No such file", 1),
             ([""], "name the file to write", 2),
         ]
@@ -232,11 +223,11 @@ import Testing
         let none = try CommandLineTests.run(["backup", place.path("new"), "--database", "sqlite:\(place.path("none"))"])
         #expect(none.status == 2 && none.error.contains("There is no ledger at"))
         #expect(try Data(contentsOf: URL(fileURLWithPath: copy)) == first)
-        #expect(try FileManager.default.contentsOfDirectory(atPath: place.folder.path).sorted() == before)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: place.folder.url.path).sorted() == before)
         #expect(try Self.backup(place.path("large"), of: place, fileLimit: 100) == 1)
-        #expect(try FileManager.default.contentsOfDirectory(atPath: place.folder.path).sorted() == before)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: place.folder.url.path).sorted() == before)
         #expect(try CommandLineTests.run(["backup", copy, "--force"] + place.database).status == 0)
-        #expect(try FileManager.default.contentsOfDirectory(atPath: place.folder.path).sorted() == before)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: place.folder.url.path).sorted() == before)
     }
 
     @Test(.takesLong)

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreSimulator
 import Foundation
 import TestData
 import TestProcess
+import TestWorld
 import Testing
 
 /// Tests the program as a process: its output, errors and exit status for given arguments and standard input.
@@ -442,6 +444,17 @@ import Testing
             #expect(outcome.output.contains("-5  -0.005 EUR"))
             let marked = outcome.output.split(separator: "\n").filter { $0.contains("(unknown)") }
             #expect(marked.map { $0.contains("novum") } == [true])
+        }
+    }
+}
+
+extension TestStore {
+    /// Writes the root certificates into a folder, and returns their paths.
+    func writeRoots(to folder: URL) throws -> [String] {
+        try signer.authority.roots.enumerated().map { index, root in
+            let file = folder.appendingPathComponent("root\(index).der")
+            try Data(root).write(to: file)
+            return file.path
         }
     }
 }

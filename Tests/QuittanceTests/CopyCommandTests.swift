@@ -13,27 +13,19 @@ import Testing
 @Suite struct CopyCommandTests {
     /// A temporary folder with a ledger that has every kind of record, and the roots of its App Store.
     private final class LedgerFolder: Sendable {
-        let folder: URL
+        let folder: TemporaryFolder
         let roots: [String]
 
         init() async throws {
-            let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-            self.folder = folder
+            folder = try TemporaryFolder()
             let store = try TestStore()
-            roots = try store.signer.authority.roots.enumerated().flatMap { index, root in
-                let file = folder.appendingPathComponent("root\(index).der")
-                try Data(root).write(to: file)
-                return ["--root", file.path]
-            }
-            let storage = try SQLiteLedgerStorage(path: folder.appendingPathComponent("ledger.sqlite").path)
+            roots = try store.writeRoots(to: folder.url).flatMap { ["--root", $0] }
+            let storage = try SQLiteLedgerStorage(path: folder.path())
             try await FilledLedger.fill(storage, of: store, days: 10)
             try storage.close()
         }
 
-        deinit { try? FileManager.default.removeItem(at: folder) }
-
-        func path(_ name: String = "ledger.sqlite") -> String { folder.appendingPathComponent(name).path }
+        func path(_ name: String = "ledger.sqlite") -> String { folder.path(name) }
 
         func run(_ command: String, _ source: String, to target: String? = nil) throws -> CommandLineTests.Outcome {
             let to = target.map { ["--to", $0] } ?? []
@@ -41,7 +33,7 @@ import Testing
         }
     }
 
-    private static func content(_ path: String) async throws -> LedgerContent {
+    static func content(_ path: String) async throws -> LedgerContent {
         let storage = try SQLiteLedgerStorage(reading: path)
         defer { try? storage.close() }
         return try await LedgerContent(of: storage)
@@ -94,13 +86,13 @@ import Testing
         let folder = try await LedgerFolder()
         let (file, other) = ("sqlite:\(folder.path())", "sqlite:\(folder.path("other.sqlite"))")
         let serve = ["--bundle-id", "com.example", "--database"]
-        let server = try await ServerProcess(serve + [file] + folder.roots, in: folder.folder)
+        let server = try await ServerProcess(serve + [file] + folder.roots, in: folder.folder.url)
         let refused = try folder.run("copy", file, to: other)
         #expect(refused.status == 1)
         #expect(refused.error.contains("Another server uses this ledger: stop it first"), "\(refused.error)")
         #expect(!FileManager.default.fileExists(atPath: folder.path("other.sqlite")))
         #expect(server.terminate() == 0)
-        let second = try await ServerProcess(serve + [other], in: folder.folder)
+        let second = try await ServerProcess(serve + [other], in: folder.folder.url)
         #expect(try folder.run("copy", file, to: other).error.contains("Another server uses this ledger"))
         #expect(second.terminate() == 0)
         // The server may have noted in it that it has nothing to upgrade, which the source lacks.
@@ -134,7 +126,7 @@ import Testing
         let (file, missing) = ("sqlite:\(folder.path())", "sqlite:\(folder.path("missing.sqlite"))")
         let link = folder.path("link.sqlite")
         try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: folder.path())
-        let roundabout = folder.path("../\(folder.folder.lastPathComponent)/ledger.sqlite")
+        let roundabout = folder.path("../\(folder.folder.url.lastPathComponent)/ledger.sqlite")
         for (source, target, message) in [
             (file, file, "--to is the ledger itself"), (file, "sqlite:\(link)", "--to is the ledger itself"),
             ("sqlite:\(link)", "sqlite:\(roundabout)", "--to is the ledger itself"),

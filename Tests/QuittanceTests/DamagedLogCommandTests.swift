@@ -24,11 +24,7 @@ import Testing
             at: Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1000) - 3_600_000))
         let ledger = folder.path("ledger.sqlite")
         var arguments = ["--database", "sqlite:\(ledger)"]
-        for (index, root) in store.signer.authority.roots.enumerated() {
-            let file = folder.url.appendingPathComponent("root\(index).der")
-            try Data(root).write(to: file)
-            arguments += ["--root", file.path]
-        }
+        arguments += try store.writeRoots(to: folder.url).flatMap { ["--root", $0] }
         let server = try await ServerProcess(arguments + ["--bundle-id", bundleId], in: folder.url)
         // A reader that keeps the log from being brought into the file.
         var configuration = Configuration()

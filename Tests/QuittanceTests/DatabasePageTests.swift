@@ -39,7 +39,7 @@ struct DatabasePageTests {
     private final class Operator {
         static let bundleId = "com.example.notes"
         let machines: TestMachines
-        private let folder = FileManager.default.temporaryDirectory.appending(path: "page-\(UUID().uuidString)")
+        private let folder: TemporaryFolder
         private let page: Page
         private let operations: Page
         private let store: TestStore
@@ -50,7 +50,7 @@ struct DatabasePageTests {
         init() throws {
             (page, operations) = (try Page("postgresql"), try Page("postgresql-operations"))
             machines = try TestMachines(program: CommandLineTests.program.path)
-            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+            folder = try TemporaryFolder()
             store = try TestStore()
             let book = StoreProduct(id: "book", type: .nonConsumable, price: StorePrice(milliunits: 2990))
             let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1000) - 3_600_000)
@@ -58,8 +58,6 @@ struct DatabasePageTests {
             for _ in 0..<40 { _ = try world.sell("book") }
             self.world = world
         }
-
-        deinit { try? FileManager.default.removeItem(at: folder) }
 
         /// Runs the commands below a heading.
         ///
@@ -89,15 +87,11 @@ struct DatabasePageTests {
 
         /// Writes the configuration of the server.
         func configure() throws {
-            let roots = try store.signer.authority.roots.enumerated().map { index, root in
-                let file = folder.appending(path: "root\(index).der")
-                try Data(root).write(to: file)
-                return "\"\(file.path)\""
-            }
+            let roots = try store.writeRoots(to: folder.url).map { "\"\($0)\"" }
             let text = """
                 {"apps": [{"bundleId": "\(Self.bundleId)", "products": {"book": {"entitlements": ["reading"]}}}],
                  "roots": [\(roots.joined(separator: ", "))],
-                 "erasureJournal": "\(folder.appending(path: "erasures").path)"}
+                 "erasureJournal": "\(folder.path("erasures"))"}
                 """
             let path = machines.substituted("/etc/quittance/quittance.json", on: "app")
             try Data(text.utf8).write(to: URL(filePath: path))
@@ -118,7 +112,7 @@ struct DatabasePageTests {
                 return (parts[0], parts[1].trimmingCharacters(in: ["\""]))
             }
             return try await ServerProcess(
-                Array(arguments.dropFirst(2)), in: folder, environment: Dictionary(uniqueKeysWithValues: environment))
+                Array(arguments.dropFirst(2)), in: folder.url, environment: Dictionary(uniqueKeysWithValues: environment))
         }
 
         /// Sells books, some of them to customers, and reports them. While a database takes over, the App Store sends

@@ -12,21 +12,18 @@ import Testing
 @Suite(.timeLimit(.minutes(60))) struct KeyCommandTests {
     /// A folder with a ledger and a configuration of two apps.
     private final class Place: Sendable {
-        let folder: URL
+        let folder: TemporaryFolder
 
         init() throws {
-            folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+            folder = try TemporaryFolder()
             let configuration = #"{"apps": [{"bundleId": "com.example.one"}, {"bundleId": "com.example.two"}]}"#
-            try Data(configuration.utf8).write(to: folder.appendingPathComponent("quittance.json"))
+            _ = try folder.write(configuration, to: "quittance.json")
             try SQLiteLedgerStorage(path: ledger).close()
         }
 
-        deinit { try? FileManager.default.removeItem(at: folder) }
-
-        var ledger: String { folder.appendingPathComponent("ledger.sqlite").path }
+        var ledger: String { folder.path() }
         var database: [String] { ["--database", "sqlite:\(ledger)"] }
-        var options: [String] { database + ["--config", folder.appendingPathComponent("quittance.json").path] }
+        var options: [String] { database + ["--config", folder.path("quittance.json")] }
 
         func create(_ role: String = "client", _ bundleId: String = "com.example.one") throws -> String {
             let outcome = try CommandLineTests.run(
@@ -69,7 +66,7 @@ import Testing
         let outcome = try CommandLineTests.run(arguments + place.database)
         #expect(outcome.status == 0 && outcome.output.hasPrefix("qt_"))
         #expect(outcome.error.contains("No server with this ledger has had the app com.example.three"))
-        let server = try await ServerProcess(["--bundle-id", "com.example.three"] + place.database, in: place.folder)
+        let server = try await ServerProcess(["--bundle-id", "com.example.three"] + place.database, in: place.folder.url)
         // The server stores the names of its apps in the background.
         while try !CommandLineTests.run(arguments + place.database).error.hasPrefix("Created") {
             try await Task.sleep(for: .milliseconds(10))
@@ -182,10 +179,10 @@ import Testing
     // MARK: Permissions
 
     private static func modes(_ place: Place) throws -> [String: Int] {
-        let names = try FileManager.default.contentsOfDirectory(atPath: place.folder.path)
+        let names = try FileManager.default.contentsOfDirectory(atPath: place.folder.url.path)
         var modes: [String: Int] = [:]
         for name in names where name.contains(".sqlite") {
-            let path = place.folder.appendingPathComponent(name).path
+            let path = place.folder.url.appendingPathComponent(name).path
             modes[name] = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
         }
         return modes
@@ -195,10 +192,10 @@ import Testing
     func `a new ledger and a backup are readable only by their owner, whatever the umask`(umask: String) async throws {
         let place = try Place()
         try FileManager.default.removeItem(atPath: place.ledger)
-        let server = try await ServerProcess(place.options, in: place.folder, umask: umask)
+        let server = try await ServerProcess(place.options, in: place.folder.url, umask: umask)
         let names = ["", "-wal", "-shm", "-lock", "-erasures"].map { "ledger.sqlite" + $0 }
         #expect(try Self.modes(place) == Dictionary(uniqueKeysWithValues: names.map { ($0, 0o600) }))
-        let copy = place.folder.appendingPathComponent("copy.sqlite").path
+        let copy = place.folder.url.appendingPathComponent("copy.sqlite").path
         let backup = ["sh", "-c", "umask \(umask); exec \"$@\"", "sh", CommandLineTests.program.path, "backup", copy]
         try TestProcess(backup + place.database).wait()
         #expect(try Self.modes(place)["copy.sqlite"] == 0o600)
@@ -215,9 +212,9 @@ import Testing
             #expect(lines.count == 1 && lines[0].contains("(mode 640)"), "\(outcome.error)")
         }
         let server = try await ServerProcess(
-            place.options, in: place.folder, environment: ["QUITTANCE_LOG_LEVEL": "warning"])
+            place.options, in: place.folder.url, environment: ["QUITTANCE_LOG_LEVEL": "warning"])
         #expect(server.terminate() == 0)
-        let log = try String(contentsOf: place.folder.appendingPathComponent("server.txt"), encoding: .utf8)
+        let log = try String(contentsOf: place.folder.url.appendingPathComponent("server.txt"), encoding: .utf8)
         #expect(log.contains("(mode 640)"), "\(log)")
         #expect(try Self.modes(place)["ledger.sqlite"] == 0o640)
     }

@@ -34,11 +34,7 @@ import Testing
             selling: [.subscription("com.example.notes.pro", Period(1, .month))],
             in: AppIdentity(bundleId: Self.bundleId, appAppleId: 1), at: now)
         var arguments = ["--database", "sqlite:\(folder.url.path)/ledger.sqlite"]
-        for (index, root) in store.signer.authority.roots.enumerated() {
-            let file = folder.url.appendingPathComponent("root\(index).der")
-            try Data(root).write(to: file)
-            arguments += ["--root", file.path]
-        }
+        arguments += try store.writeRoots(to: folder.url).flatMap { ["--root", $0] }
         let first = try await ServerProcess(arguments + ["--bundle-id", Self.bundleId], in: folder.url)
         #expect(first.terminate() == 0)
         let key = try CommandLineTests.key(["--bundle-id", Self.bundleId] + arguments)

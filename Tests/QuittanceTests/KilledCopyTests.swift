@@ -53,24 +53,19 @@ import Testing
 
     /// A folder with a ledger, and the roots of its App Store.
     private struct Source {
-        let folder: URL
-        var roots: [String] = []
+        let folder: TemporaryFolder
+        let roots: [String]
 
         init() async throws {
-            folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+            folder = try TemporaryFolder()
             let store = try TestStore()
-            for (index, root) in store.signer.authority.roots.enumerated() {
-                let file = folder.appendingPathComponent("root\(index).der")
-                try Data(root).write(to: file)
-                roots += ["--root", file.path]
-            }
+            roots = try store.writeRoots(to: folder.url).flatMap { ["--root", $0] }
             let storage = try SQLiteLedgerStorage(path: path("ledger.sqlite"))
             try await FilledLedger.fill(storage, of: store, days: 20)
             try storage.close()
         }
 
-        func path(_ name: String) -> String { folder.appendingPathComponent(name).path }
+        func path(_ name: String) -> String { folder.path(name) }
 
         func copy(to target: String) -> [String] {
             ["copy", "--database", "sqlite:\(path("ledger.sqlite"))", "--to", target] + roots
@@ -97,12 +92,6 @@ import Testing
         return all.map { $0 + ledger }
     }
 
-    private static func content(_ path: String) async throws -> LedgerContent {
-        let storage = try SQLiteLedgerStorage(reading: path)
-        defer { try? storage.close() }
-        return try await LedgerContent(of: storage)
-    }
-
     private static func run(_ arguments: [String]) async throws -> CommandLineTests.Outcome {
         try await aside { try CommandLineTests.run(arguments) }
     }
@@ -111,8 +100,7 @@ import Testing
     /// half that is left.
     private static func killAndContinue(_ make: (Source, Int) throws -> Place) async throws {
         let source = try await Source()
-        defer { try? FileManager.default.removeItem(at: source.folder) }
-        let content = try await content(source.path("ledger.sqlite"))
+        let content = try await CopyCommandTests.content(source.path("ledger.sqlite"))
         let whole = try make(source, 0)
         let start = ContinuousClock.now
         #expect(try await run(source.copy(to: whole.address)).status == 0)
@@ -151,7 +139,7 @@ import Testing
             let back = ["copy", "--database", target.address, "--to", "sqlite:\(path)"] + source.roots
             #expect(try await run(back).status == 0)
         }
-        #expect(try await Self.content(path) == content)
+        #expect(try await CopyCommandTests.content(path) == content)
     }
 
     private static func expectRefusals(_ source: Source, _ target: Place, halfOf place: String) async throws {

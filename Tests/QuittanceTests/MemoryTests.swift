@@ -77,11 +77,7 @@ import Testing
         try await LongHistory.put(LongHistory.chain(periods: periods, in: scope), into: storage)
         try storage.close()
         var arguments = ["--database", "sqlite:\(path)", "--bundle-id", TestStore.bundleId]
-        for (index, root) in store.signer.authority.roots.enumerated() {
-            let file = folder.url.appendingPathComponent("root\(index).der")
-            try Data(root).write(to: file)
-            arguments += ["--root", file.path]
-        }
+        arguments += try store.writeRoots(to: folder.url).flatMap { ["--root", $0] }
         let server = try await ServerProcess(arguments, in: folder.url, environment: Self.environment)
         defer { server.kill() }
         try allowOpenFiles()

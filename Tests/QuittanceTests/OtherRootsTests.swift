@@ -14,21 +14,18 @@ import Testing
 @Suite struct OtherRootsTests {
     /// A temporary folder with the ledger of a simulator.
     private final class LedgerFolder: Sendable {
-        let folder: URL
+        let folder: TemporaryFolder
         let store: TestStore
         /// The options that name the ledger and its app.
         let serve: [String]
 
         init() async throws {
-            folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+            folder = try TemporaryFolder()
             store = try TestStore()
-            serve = ["--bundle-id", "com.example", "--database", "sqlite:\(folder.path)/ledger.sqlite"]
+            serve = ["--bundle-id", "com.example", "--database", "sqlite:\(folder.path())"]
         }
 
-        deinit { try? FileManager.default.removeItem(at: folder) }
-
-        var path: String { folder.appendingPathComponent("ledger.sqlite").path }
+        var path: String { folder.path() }
         var database: [String] { ["--database", "sqlite:\(path)"] }
 
         /// Records a token of a simulator, unless something else is passed.
@@ -44,7 +41,7 @@ import Testing
 
         func options(_ authority: StoreAuthority) throws -> [String] {
             try authority.roots.flatMap { root in
-                let file = folder.appendingPathComponent("\(UUID()).der")
+                let file = folder.url.appendingPathComponent("\(UUID()).der")
                 try Data(root).write(to: file)
                 return ["--root", file.path]
             }
@@ -65,7 +62,7 @@ import Testing
         let folder = try await LedgerFolder()
         try await folder.record()
         let roots = try folder.options(folder.store.signer.authority)
-        let other = "sqlite:\(folder.folder.path)/other.sqlite"
+        let other = "sqlite:\(folder.folder.url.path)/other.sqlite"
         let expected = #/otherRoots: The ledger has documents of the simulator's root [0-9a-f]{64}, and /#
         for arguments in [
             ["serve", "--port", "0"] + folder.serve, ["copy", "--to", other] + folder.database,
@@ -75,11 +72,11 @@ import Testing
             #expect(outcome.error.contains(expected) && outcome.error.contains(Self.cure), "\(outcome.error)")
             #expect(outcome.error.contains("and the configuration trusts Apple's roots: "), "\(outcome.error)")
         }
-        #expect(!FileManager.default.fileExists(atPath: "\(folder.folder.path)/other.sqlite"), "a refused copy")
+        #expect(!FileManager.default.fileExists(atPath: "\(folder.folder.url.path)/other.sqlite"), "a refused copy")
         let check = try folder.run(["check"] + folder.database)
         #expect(check.status == 1 && check.error.contains(Self.cure), "\(check.error)")
         // With its own roots all of them work, and nothing of it lists a job.
-        #expect(try await ServerProcess(folder.serve + roots, in: folder.folder).terminate() == 0)
+        #expect(try await ServerProcess(folder.serve + roots, in: folder.folder.url).terminate() == 0)
         #expect(try folder.run(["check"] + folder.database + roots).status == 0)
         let copy = try folder.run(["copy", "--to", other] + folder.database + roots)
         #expect(copy.status == 0 && copy.output.contains(" 0 jobs,"), "\(copy)")
@@ -98,7 +95,7 @@ import Testing
         let outcome = try folder.run(["serve", "--port", "0"] + folder.serve + roots)
         #expect(outcome.status == 1 && outcome.error.contains(Self.cure), "\(outcome.error)")
         #expect(outcome.error.contains("trusts the simulator's root "), "\(outcome.error)")
-        #expect(try await ServerProcess(folder.serve, in: folder.folder).terminate() == 0)
+        #expect(try await ServerProcess(folder.serve, in: folder.folder.url).terminate() == 0)
     }
 
     @Test(.takesLong)
@@ -109,11 +106,11 @@ import Testing
             StoreAuthority(CertificateAuthority(from: TestStore.day(-9))))
         let refused = try folder.run(["serve", "--port", "0"] + folder.serve + replaced)
         #expect(refused.status == 1 && refused.error.contains("add the missing root to roots"), "\(refused.error)")
-        let once = try await ServerProcess(folder.serve + replaced + ["--trust-other-roots"], in: folder.folder)
+        let once = try await ServerProcess(folder.serve + replaced + ["--trust-other-roots"], in: folder.folder.url)
         #expect(once.text.contains("they stay, and what they say counts. Omit the option"), "\(once.text)")
         #expect(once.text.contains(#/forgotten="the simulator's root [0-9a-f]{64}"/#), "\(once.text)")
         #expect(once.terminate() == 0)
-        let then = try await ServerProcess(folder.serve + replaced, in: folder.folder)
+        let then = try await ServerProcess(folder.serve + replaced, in: folder.folder.url)
         #expect(!then.text.contains("--trust-other-roots"), "\(then.text)")
         #expect(then.terminate() == 0)
     }
@@ -122,11 +119,11 @@ import Testing
     func `a command that asks the App Store refuses the ledger before it asks`(arguments: [String]) async throws {
         let folder = try await LedgerFolder()
         try await folder.record()
-        let key = folder.folder.appendingPathComponent("key.p8")
+        let key = folder.folder.url.appendingPathComponent("key.p8")
         var random = SystemRandomNumberGenerator()
         try Data(StoreKey(using: &random).pem.utf8).write(to: key)
         try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: key.path)
-        let config = folder.folder.appendingPathComponent("q.json")
+        let config = folder.folder.url.appendingPathComponent("q.json")
         try Data(
             """
             {"database": "sqlite:\(folder.path)", "appStoreServer": "http://127.0.0.1:1", "apps": [

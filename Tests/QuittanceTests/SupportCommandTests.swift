@@ -23,11 +23,7 @@ import Testing
         init() throws {
             let (folder, store) = (try TemporaryFolder(), try TestStore())
             (self.folder, self.store) = (folder, store)
-            let roots = try store.signer.authority.roots.enumerated().map { index, root in
-                let file = folder.url.appendingPathComponent("root\(index).der")
-                try Data(root).write(to: file)
-                return "\"\(file.path)\""
-            }
+            let roots = try store.writeRoots(to: folder.url).map { "\"\($0)\"" }
             let text = """
                 {"database": "sqlite:\(folder.path())", "roots": [\(roots.joined(separator: ", "))], "apps": [
                   {"bundleId": "com.example", "sandboxAccess": "none", "products": {

@@ -60,11 +60,7 @@ final class ThreeServers: Sendable {
     private init(on address: String, in folder: URL, seed: UInt64) async throws {
         let store = try TestStore()
         var arguments = ["--database", address]
-        for (index, root) in store.signer.authority.roots.enumerated() {
-            let file = folder.appendingPathComponent("root\(index).der")
-            try Data(root).write(to: file)
-            arguments += ["--root", file.path]
-        }
+        arguments += try store.writeRoots(to: folder).flatMap { ["--root", $0] }
         (self.folder, self.arguments) = (folder, arguments)
         sales = Sales(of: Self.bundleId, signedBy: store.signer)
         let app = ["--bundle-id", Self.bundleId]

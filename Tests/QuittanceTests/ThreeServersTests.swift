@@ -4,6 +4,7 @@ import AppStoreSimulator
 import Foundation
 import TestData
 import TestPostgres
+import TestProcess
 import Testing
 
 /// Tests that of three servers on one database nothing that was answered 200 is lost, no change is published twice, and
@@ -41,7 +42,7 @@ struct ThreeServersTests {
             var random = SeededRandom(seed: seed)
             for _ in 0..<Self.times(2) {
                 try await trial.progress(by: Int.random(in: 0..<60, using: &random))
-                try await Self.aside { try server.restart() }
+                try await aside { try server.restart() }
             }
         }
     }
@@ -75,7 +76,7 @@ struct ThreeServersTests {
         try await ThreeServers.run(on: address, { after }, seed: seed) { trial in
             var random = SeededRandom(seed: seed)
             try await trial.progress(by: Int.random(in: 0..<Self.times(60), using: &random))
-            try await Self.aside {
+            try await aside {
                 try primary.destroy()
                 try standby.promote()
             }
@@ -92,15 +93,8 @@ struct ThreeServersTests {
             var random = SeededRandom(seed: seed)
             for _ in 0..<Self.times(2) {
                 try await trial.progress(by: Int.random(in: 0..<60, using: &random))
-                try await Self.aside { try bouncer.restart() }
+                try await aside { try bouncer.restart() }
             }
-        }
-    }
-
-    /// Runs what blocks its thread where no task waits for that thread.
-    private static func aside(_ body: @escaping @Sendable () throws -> Void) async throws {
-        try await withCheckedThrowingContinuation { continuation in
-            DispatchQueue.global().async { continuation.resume(with: Result { try body() }) }
         }
     }
 }

@@ -139,11 +139,7 @@ import Testing
         let storage = try SQLiteLedgerStorage(path: folder.path())
         try await FilledLedger.fill(storage, of: TestStore(), days: 5)
         try storage.close()
-        let roots = try TestStore().signer.authority.roots.enumerated().flatMap { index, root in
-            let file = folder.path("root\(index).der")
-            try Data(root).write(to: URL(fileURLWithPath: file))
-            return ["--root", file]
-        }
+        let roots = try TestStore().writeRoots(to: folder.url).flatMap { ["--root", $0] }
         let outcome = try await aside {
             try CommandLineTests.run(["copy", "--database", file, "--to", address] + roots)
         }
