@@ -52,15 +52,13 @@ import Testing
     }
 
     @Test(.takesLong) func `many purchases are copied into a database at the first attempt`() async throws {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("copy-\(UUID())")
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        let source = try SQLiteLedgerStorage(path: folder.appendingPathComponent("source").path)
+        let folder = try TemporaryFolder()
+        let source = try SQLiteLedgerStorage(path: folder.path("source"))
         try await fill(source)
         let targets: [(String, any LedgerStorage)] = [
             // With the limits of a server, which are shorter than those of the command.
             ("PostgreSQL", try await TestPostgres.database().storage()),
-            ("a file", try SQLiteLedgerStorage(path: folder.appendingPathComponent("target").path)),
+            ("a file", try SQLiteLedgerStorage(path: folder.path("target"))),
         ]
         for (place, target) in targets {
             let (clock, copy) = (

@@ -40,10 +40,8 @@ import Testing
     /// Families, refunds, upgrades, consumables, receipts, migrated and erased chains. What the file's view does not
     /// know of an erased purchase that was presented again does not occur.
     @Test(.takesLong) func `periods in a database and in a file are the same for the same ledger`() async throws {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("periods-\(UUID())")
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        let (path, store) = (folder.appendingPathComponent("ledger").path, try TestStore())
+        let folder = try TemporaryFolder()
+        let (path, store) = (folder.path("ledger"), try TestStore())
         let file = try SQLiteLedgerStorage(path: path)
         try await FilledLedger.fill(file, of: store)
         let database = try TestPostgres.database()

@@ -28,14 +28,13 @@ private final class TroubledServer: Sendable {
     private let clock = Clock()
     private let store: TestStore
     private let server: ServerApplication
-    private let folder: URL
+    private let folder: TemporaryFolder
 
     init(
         refused: Set<String> = [], keepsEvidence: Bool = false, claimPolicy: ClaimPolicy = .transfer
     ) async throws {
-        folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        storage = try SQLiteLedgerStorage(path: folder.appendingPathComponent("ledger.sqlite").path)
+        folder = try TemporaryFolder()
+        storage = try SQLiteLedgerStorage(path: folder.path())
         store = try TestStore()
         var configuration = ServerConfiguration()
         configuration.keepEvidence = keepsEvidence
@@ -55,8 +54,6 @@ private final class TroubledServer: Sendable {
         let clock = clock
         server = ServerApplication(ledger: service, requestSeed: 1, now: { clock.now }, logger: logger)
     }
-
-    deinit { try? FileManager.default.removeItem(at: folder) }
 
     func pass(_ milliseconds: Int64) { clock.pass(milliseconds) }
 

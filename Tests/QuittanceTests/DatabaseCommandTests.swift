@@ -50,12 +50,6 @@ import Testing
 
     // MARK: - A database that is away
 
-    private static func folder() throws -> URL {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        return folder
-    }
-
     /// Runs a command once a file says that the database is away. A process of its own does that: it has a minute,
     /// however busy the threads of the tests are.
     private static func whenAway(in file: URL, _ command: String, _ arguments: String...) throws -> TestProcess {
@@ -65,15 +59,14 @@ import Testing
 
     @Test func `serve waits for a database that is away, says so once, and goes on`() async throws {
         let database = try TestPostgres.database()
-        let folder = try Self.folder()
-        defer { try? FileManager.default.removeItem(at: folder) }
-        // The folder of the database's socket, later.
-        let link = folder.appendingPathComponent("s").path
+        let folder = try TemporaryFolder()
+        // The folder.url of the database's socket, later.
+        let link = folder.path("s")
         let arguments = ["--database", TestPostgres.uri(database.name, at: [link])] + Self.app
-        let output = folder.appendingPathComponent("server.txt")
+        let output = folder.url.appendingPathComponent("server.txt")
         let helper = try Self.whenAway(in: output, "ln -s \"$1\" \"$2\"", database.server.folder, link)
         defer { helper.send(SIGKILL) }
-        let server = try await ServerProcess(arguments, in: folder, environment: ["QUITTANCE_LOG_LEVEL": "info"])
+        let server = try await ServerProcess(arguments, in: folder.url, environment: ["QUITTANCE_LOG_LEVEL": "info"])
         #expect(helper.wait() == 0)
         #expect(server.text.components(separatedBy: "The database is away").count == 2, "\(server.text)")
         #expect(server.text.contains("reason="), "\(server.text)")
@@ -81,10 +74,9 @@ import Testing
     }
 
     @Test func `SIGTERM ends the wait for a database`() async throws {
-        let folder = try Self.folder()
-        defer { try? FileManager.default.removeItem(at: folder) }
-        let output = folder.appendingPathComponent("output")
-        let address = TestPostgres.uri("ledger", at: [folder.path])
+        let folder = try TemporaryFolder()
+        let output = folder.url.appendingPathComponent("output")
+        let address = TestPostgres.uri("ledger", at: [folder.url.path])
         let process = try TestProcess(
             [CommandLineTests.program.path, "serve", "--port", "0", "--database", address] + Self.app,
             output: .file(output), error: .file(output))
@@ -127,8 +119,7 @@ import Testing
 
     @Test func `a server whose role has rights on rows alone serves what the owner has migrated`() async throws {
         let database = try TestPostgres.database()
-        let folder = try Self.folder()
-        defer { try? FileManager.default.removeItem(at: folder) }
+        let folder = try TemporaryFolder()
         let role = try Self.role(in: database)
         let arguments = ["--database", Self.uri(database, as: role)] + Self.app
         let serve = ["serve", "--port", "0"] + arguments
@@ -149,7 +140,7 @@ import Testing
         let again = try CommandLineTests.run(owner)
         #expect(again.output.contains("nothing to do"), "\(again.output)")
 
-        let server = try await ServerProcess(arguments, in: folder, environment: ["QUITTANCE_LOG_LEVEL": "info"])
+        let server = try await ServerProcess(arguments, in: folder.url, environment: ["QUITTANCE_LOG_LEVEL": "info"])
         #expect(server.text.contains("role=\(role)"), "\(server.text)")
         let secret = try CommandLineTests.key(arguments)
         #expect(try await server.send(.GET, "/health/ready").status == 200)
@@ -184,12 +175,11 @@ import Testing
 
     @Test func `the start reports what an operator should know, and warns of what is not safe`() async throws {
         let database = try TestPostgres.database()
-        let folder = try Self.folder()
-        defer { try? FileManager.default.removeItem(at: folder) }
+        let folder = try TemporaryFolder()
         try database.psql("ALTER DATABASE \(database.name) SET synchronous_commit = off")
         let environment = ["QUITTANCE_LOG_LEVEL": "info"]
         let server = try await ServerProcess(
-            ["--database", Self.uri(database)] + Self.app, in: folder, environment: environment)
+            ["--database", Self.uri(database)] + Self.app, in: folder.url, environment: environment)
         for fact in [
             "postgresql=", "role=postgres", "tls=none", "pooler=no", "synchronousCommit=off", "statementTimeout=9s",
             "synchronousStandbys=none", "standbys=0", "quarters=", "synchronous_commit is off",
@@ -204,10 +194,9 @@ import Testing
         let bouncer = try TestBouncer(before: database)
         let address = TestPostgres.uri(database.name, at: [bouncer.folder], "&prepared_statements=false")
         func text() async throws -> String {
-            let folder = try Self.folder()
-            defer { try? FileManager.default.removeItem(at: folder) }
+            let folder = try TemporaryFolder()
             let server = try await ServerProcess(
-                ["--database", address] + Self.app, in: folder, environment: ["QUITTANCE_LOG_LEVEL": "info"])
+                ["--database", address] + Self.app, in: folder.url, environment: ["QUITTANCE_LOG_LEVEL": "info"])
             defer { _ = server.terminate() }
             return server.text
         }
