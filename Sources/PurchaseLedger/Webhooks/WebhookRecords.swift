@@ -1,127 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The stored forms of endpoints, of their progress and failed deliveries, and of the fingerprint of the secret file.
+// The stored forms of the progress of endpoints, of failed deliveries, and of the fingerprint of the secret file.
 
 import AppStoreModel
 
 extension JSONValue {
-    fileprivate static func time(_ time: Timestamp) -> JSONValue { .number("\(time.milliseconds)") }
+    static func time(_ time: Timestamp) -> JSONValue { .number("\(time.milliseconds)") }
 
     /// The time in a member; `nil` if the member is missing or is no time.
-    fileprivate func time(_ name: String) -> Timestamp? {
+    func time(_ name: String) -> Timestamp? {
         self[name]?.integer.map { Timestamp(milliseconds: $0) }
-    }
-}
-
-// MARK: - Endpoints
-
-extension WebhookEndpoint: RecordValue {
-    /// The kind of the records of endpoints.
-    package static let recordKind = RecordKind(rawValue: "webhookEndpoint")
-
-    /// The key of the record for the endpoint of an app with an id.
-    package static func key(_ id: String, of bundleId: String) -> RecordKey {
-        RecordKey(recordKind, id, of: .app(bundleId))
-    }
-
-    /// The members of the JSON object in the record. Times are milliseconds since 1970.
-    private enum Member {
-        static let url = "url"
-        static let kinds = "kinds"
-        static let environment = "environment"
-        static let isOrdered = "isOrdered"
-        static let isAsymmetric = "isAsymmetric"
-        static let wantsBackfilled = "wantsBackfilled"
-        static let generation = "generation"
-        static let rotatedAt = "rotatedAt"
-        static let createdAt = "createdAt"
-        static let state = "state"
-        static let disabledBecause = "disabledBecause"
-        static let disabledAt = "disabledAt"
-        static let revision = "revision"
-        static let mendedAt = "mendedAt"
-        static let all: Set = [
-            url, kinds, environment, isOrdered, isAsymmetric, wantsBackfilled, generation, rotatedAt, createdAt, state,
-            disabledBecause, disabledAt, revision, mendedAt,
-        ]
-    }
-
-    /// The words of ``State``.
-    private enum Word {
-        static let active = "active"
-        static let paused = "paused"
-        static let disabled = "disabled"
-    }
-
-    /// Reads an endpoint. If a member decides about deliveries and has an unknown form, reading fails: no receiver may
-    /// get events for which its backend did not ask.
-    @inline(never)
-    public init(_ record: LedgerRecord) throws(LedgerStorageError) {
-        guard case .app(let bundleId) = record.key.owner, let json = JSONValue(readable: record.payload),
-            let members = json.members, let url = json[Member.url]?.string, let createdAt = json.time(Member.createdAt),
-            case let kinds = json[Member.kinds], kinds == nil || kinds?.array?.allSatisfy({ $0.string != nil }) == true,
-            case let word = json[Member.environment]?.string,
-            case let environment = word.flatMap(Environment.init(rawValue:)),
-            environment != nil || json[Member.environment] == nil,
-            let generation = json[Member.generation]?.integer.flatMap({ Int(exactly: $0) }), generation > 0,
-            let state = json[Member.state]?.string
-        else { throw LedgerStorageError(unreadable: record.key) }
-        self.init(
-            id: record.key.name, of: bundleId, url: url, kinds: kinds?.array.map { Set($0.compactMap(\.string)) },
-            environment: environment, isOrdered: json[Member.isOrdered] == .bool(true),
-            isAsymmetric: json[Member.isAsymmetric] == .bool(true),
-            wantsBackfilled: json[Member.wantsBackfilled] != .bool(false), createdAt: createdAt)
-        self.generation = generation
-        rotatedAt = json.time(Member.rotatedAt)
-        revision = json[Member.revision]?.integer.flatMap { Int(exactly: $0) } ?? 0
-        mendedAt = json.time(Member.mendedAt)
-        otherMembers = members.filter { !Member.all.contains($0.name) }
-        switch state {
-        case Word.active: self.state = .active
-        case Word.paused: self.state = .paused
-        case Word.disabled:
-            self.state = .disabled(
-                reason: json[Member.disabledBecause]?.string ?? "", at: json.time(Member.disabledAt) ?? createdAt)
-        default:
-            newerState = state
-            self.state = unknownState(state)
-        }
-    }
-
-    /// The state of an endpoint whose stored state only a newer version knows.
-    private func unknownState(_ word: String) -> State {
-        .disabled(reason: "A newer version of this software has set the state \(word).", at: createdAt)
-    }
-
-    /// The stored form of the endpoint.
-    public var record: LedgerRecord {
-        var members = [JSONValue.Member(Member.url, .string(url))]
-        if let kinds { members.append(.init(Member.kinds, .array(kinds.sorted().map { .string($0) }))) }
-        if let environment { members.append(.init(Member.environment, .string(environment.rawValue))) }
-        members += [
-            .init(Member.isOrdered, .bool(isOrdered)), .init(Member.isAsymmetric, .bool(isAsymmetric)),
-            .init(Member.generation, .number("\(generation)")), .init(Member.createdAt, .time(createdAt)),
-        ]
-        if !wantsBackfilled { members.append(.init(Member.wantsBackfilled, .bool(false))) }
-        if let rotatedAt { members.append(.init(Member.rotatedAt, .time(rotatedAt))) }
-        if let mendedAt { members.append(.init(Member.mendedAt, .time(mendedAt))) }
-        if revision != 0 { members.append(.init(Member.revision, .number("\(revision)"))) }
-        return LedgerRecord(
-            Self.key(id, of: bundleId),
-            payload: Array(JSONValue.object(members + stateMembers + otherMembers).compactText.utf8))
-    }
-
-    private var stateMembers: [JSONValue.Member] {
-        if let newerState, state == unknownState(newerState) { return [.init(Member.state, .string(newerState))] }
-        switch state {
-        case .active: return [.init(Member.state, .string(Word.active))]
-        case .paused: return [.init(Member.state, .string(Word.paused))]
-        case .disabled(let reason, let time):
-            return [
-                .init(Member.state, .string(Word.disabled)), .init(Member.disabledBecause, .string(reason)),
-                .init(Member.disabledAt, .time(time)),
-            ]
-        }
     }
 }
 
