@@ -9,11 +9,11 @@ extension Operation {
         ListCustomers.self, MakeGrant.self, ListGrants.self, EndGrant.self, GetAttributes.self, SetAttributes.self,
         GetSubscription.self, GetTransaction.self, GetEvidence.self, ListEvents.self, ShowSupport.self,
         GetConsumption.self, SupplyConsumption.self, RecordConsent.self, MovePurchase.self, DenyPurchase.self,
-        AllowPurchase.self, UnlinkCustomer.self, UnmergeCustomer.self, AddWebhook.self, ListWebhooks.self, ShowWebhook.self,
-        ChangeWebhook.self, RemoveWebhook.self, GetWebhookSecret.self, ListWebhookAttempts.self, RotateWebhook.self,
-        PauseWebhook.self, ResumeWebhook.self, TestWebhook.self, ReplayWebhook.self, BackfillCustomer.self,
-        LookUpOrder.self, ReadRefunds.self, SetAppAccountToken.self, ExtendSubscription.self, ExtendAll.self,
-        GetExtension.self, SignPromotionalOffer.self, SignIntroductoryOffer.self, SignAdvancedCommerce.self,
-        SignCustomerOffer.self,
+        AllowPurchase.self, UnlinkCustomer.self, UnmergeCustomer.self, AddWebhook.self, ListWebhooks.self,
+        ShowWebhook.self, ChangeWebhook.self, RemoveWebhook.self, GetWebhookSecret.self, ListWebhookAttempts.self,
+        RotateWebhook.self, PauseWebhook.self, ResumeWebhook.self, TestWebhook.self, ReplayWebhook.self,
+        BackfillCustomer.self, LookUpOrder.self, ReadRefunds.self, SetAppAccountToken.self, ExtendSubscription.self,
+        ExtendAll.self, GetExtension.self, SignPromotionalOffer.self, SignIntroductoryOffer.self,
+        SignAdvancedCommerce.self, SignCustomerOffer.self,
     ]
 }

@@ -61,7 +61,7 @@ package enum SetAppAccountToken: NamedOperation {
     package static let operation = Operation(
         .put, "/v1/transactions/{id}/app-account-token", "sets the account of a purchase",
         command: "app-store set-app-account-token",
-        notes: "It is for a purchase such as one made outside the app.",
+        notes: "The purchase may have been made outside the app.",
         [.purchase, .environment, account], upTo: bodyLimit, errors: ErrorCode.ofAppStore
     ) { request in
         let id = try await request.reconciler().setAppAccountToken(
@@ -85,7 +85,7 @@ package enum ExtendSubscription: NamedOperation {
         .post, "/v1/subscriptions/{id}/extension", "extends the renewal date of a subscription",
         command: "app-store extend",
         notes: """
-            It cannot be undone.
+            The extension cannot be undone.
 
               quittance app-store extend 410000000000001 --days 7 --reason 3 \\
                   --config quittance.json
@@ -110,8 +110,8 @@ package enum ExtendAll: NamedOperation {
     package static let operation = Operation(
         .post, "/v1/extensions", "extends all active subscriptions of a product", command: "app-store extend-all",
         notes: """
-            It says how many active subscriptions of the product the ledger has, and asks. It takes hours or days; \
-            quittance app-store extension-status shows how far it is.
+            The command says how many active subscriptions of the product the ledger has, and asks. The App Store \
+            takes hours or days; quittance app-store extension-status shows how far it is.
 
               quittance app-store extend-all com.example.notes.pro \\
                   --days 2 --reason 3 --config quittance.json
@@ -144,10 +144,10 @@ package enum GetExtension: NamedOperation {
     private static let product = Field(
         "productId", in: .path, "the product", .text(.catalogueName), option: "product-id")
     private static let request = Field(
-        "requestIdentifier", in: .path, "that of the extension", option: "request-identifier")
+        "requestIdentifier", in: .path, "the id of the extension", option: "request-identifier")
 
     package static let operation = Operation(
-        .get, "/v1/extensions/{productId}/{requestIdentifier}", "says how far such an extension is",
+        .get, "/v1/extensions/{productId}/{requestIdentifier}", "says how far an extension of all is",
         command: "app-store extension-status", [product, request, .environment], unknown: "The extension",
         errors: ErrorCode.ofAppStore
     ) { asked in

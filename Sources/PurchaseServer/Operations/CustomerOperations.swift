@@ -50,7 +50,7 @@ package enum CheckEntitlement: NamedOperation {
 
 package enum SubmitPurchases: NamedOperation {
     static let document = Field("document", "a signed document, or the base64 of an app receipt", .document)
-    static let documents = Field("documents", "such documents", .list(nil, atMost: Submission.limit))
+    static let documents = Field("documents", "several such texts", .list(nil, atMost: Submission.limit))
     static let correct = Field("correct", "whether the customer becomes the owner whatever the claimPolicy", .flag)
 
     package static let operation = Operation(
@@ -119,12 +119,12 @@ package enum DeleteCustomer: NamedOperation {
 
 package enum RecordConsent: NamedOperation {
     private static let isGiven = Field(
-        "customerConsented", "whether the customer consents to such answers", .flag, isRequired: true)
+        "customerConsented", "whether the customer consents to these answers", .flag, isRequired: true)
 
     package static let operation = Operation(
-        .put, "/v1/customers/{id}/consent", "records whether the customer consents to such answers",
+        .put, "/v1/customers/{id}/consent", "records whether the customer consents to answers about consumption",
         command: "customer consent",
-        notes: "The answers are those about consumption, which the App Store asks for before a refund.",
+        notes: "The App Store asks for such an answer before it decides about a refund.",
         [.customer, .environment, isGiven, .isNew], upTo: 4096, errors: [.unknownCustomer],
         text: lines("id", "consentedAt")
     ) { request in

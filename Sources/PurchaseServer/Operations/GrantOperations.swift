@@ -15,12 +15,12 @@ private let line = lines(
 
 package enum MakeGrant: NamedOperation {
     private static let id = Field(
-        "id", "an id for the grant, unique in the app; the ledger chooses one", .text(.grantID))
+        "id", "an id for the grant, unique in the app; the ledger chooses one without it", .text(.grantID))
     private static let entitlement = Field(
         "entitlement", "a name in the configuration of the app", .text(.catalogueName), isRequired: true)
-    private static let from = Field("from", "the begin, not in the future; now without it", .time)
-    private static let until = Field("until", "the end", .time)
-    private static let forever = Field("forever", "whether it has no end", .flag)
+    private static let from = Field("from", "the begin of the grant, not in the future; now without it", .time)
+    private static let until = Field("until", "the end of the grant", .time)
+    private static let forever = Field("forever", "whether the grant has no end", .flag)
     private static let why = Field("why", "the reason for the grant, for people", .text(.why), isRequired: true)
 
     package static let operation = Operation(

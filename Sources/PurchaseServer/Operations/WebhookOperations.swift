@@ -52,7 +52,7 @@ private let status: @Sendable (JSONValue) -> String = { answer in
 
 package enum AddWebhook: NamedOperation {
     private static let url = urlField(isRequired: true)
-    private static let from = Field("from", "the cursor after which it begins: an event's id")
+    private static let from = Field("from", "the cursor after which the deliveries begin: an event's id")
 
     package static let operation = Operation(
         .post, "/v1/webhooks", "adds an endpoint that gets the app's events", command: "webhooks add",
