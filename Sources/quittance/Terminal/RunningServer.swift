@@ -56,16 +56,15 @@ struct ServerConnection {
     private let address: String
     private let key: String
 
-    /// The timeout of a request, until its answer has arrived.
-    private static let timeout = Duration.seconds(10)
-
-    /// The maximum number of redirects. A proxy may redirect from http to https, or to a different host.
-    private static let redirects = 5
+    /// The timeout of a request, until its answer has arrived. A server asks the App Store or a receiver for up to 20
+    /// seconds before it answers.
+    private static let timeout = Duration.seconds(25)
 
     /// The greatest wait of a request for events, as the server allows.
     private static let maxWait = Duration.seconds(60)
 
-    private static let client = PlainClient(timeout: TimeAmount(timeout + maxWait), redirects: redirects)
+    /// It follows no redirects: a POST would become a GET, and another host would not get the key.
+    private static let client = PlainClient(timeout: TimeAmount(timeout + maxWait))
 
     /// The maximum size of an answer in bytes, enough for a customer with thousands of purchases.
     private static let answerLimit = 16 << 20
@@ -105,15 +104,25 @@ struct ServerConnection {
         request.method = HTTPMethod(rawValue: method)
         request.headers.add(name: "Authorization", value: "Bearer \(key)")
         if let body { request.body = .bytes(ByteBuffer(string: body.compactText)) }
+        let answer: PlainAnswer
         do {
-            let answer = try await Self.client.answer(
-                to: request, within: Self.timeout + wait, upTo: Self.answerLimit)
-            return (Int(answer.status.code), Array(answer.body.readableBytesView))
+            answer = try await Self.client.answer(to: request, within: Self.timeout + wait, upTo: Self.answerLimit)
         } catch {
-            Terminal.printError("quittance: \(address) does not answer: \(reason(of: error))")
+            let rest = method == "GET" ? "" : " The server may have done it all the same."
+            Terminal.printError("quittance: \(address) does not answer: \(reason(of: error))\(rest)")
             throw ExitCode(2)
         }
+        guard !(300...399).contains(answer.status.code) else {
+            let place = answer.headers[canonicalForm: "Location"].first.map { " to \(String($0.prefix(Self.shown)).printable)" } ?? ""
+            Terminal.printError(
+                "quittance: \(address) redirects\(place), and did nothing. Pass the address of the server itself.")
+            throw ExitCode(2)
+        }
+        return (Int(answer.status.code), Array(answer.body.readableBytesView))
     }
+
+    /// The greatest number of characters of an address in an error.
+    private static let shown = 200
 
     private func url(_ path: [String], _ query: [(name: String, value: String)]) -> String {
         var allowed = CharacterSet.urlPathAllowed
