@@ -222,7 +222,7 @@ import Testing
             _ = try FieldValues(operation.fields, at: now) { words[$0.option] ?? [] }
             return nil
         } catch {
-            return (error as? FieldFault)?.sentence ?? "\(error)"
+            return "\(error)"
         }
     }
 

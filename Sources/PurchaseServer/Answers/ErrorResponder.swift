@@ -30,12 +30,7 @@ struct ErrorResponder {
 
     /// The refusal of a request with a fault; `nil` for all other errors.
     static func fault(_ error: any Error) -> Refusal? {
-        switch error {
-        case let fault as FieldFault: .invalid(fault.sentence)
-        case let error as SigningError: .invalid(error.description)
-        case let error as HistoryQuestionError: .invalid(error.description)
-        default: nil
-        }
+        error is FieldFault || error is SigningError || error is HistoryQuestionError ? .invalid("\(error)") : nil
     }
 
     private func refusal(of error: any Error, _ notes: RequestNotes, _ route: String) -> Refusal {

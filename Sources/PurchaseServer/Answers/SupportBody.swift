@@ -8,16 +8,8 @@ import PurchaseLedger
 struct SupportListBody: Encodable, Sendable {
     /// The customers, and the purchases without a customer, each once.
     var items: [SupportBody]
-    /// What has the id itself.
-    var found: [FoundBody]
-}
-
-/// The JSON of a customer, or of a transaction in an environment, that has an id.
-struct FoundBody: Encodable, Sendable {
-    var bundleId: String
-    var customer: String?
-    var transactionId: String?
-    var environment: String?
+    /// What has the id itself, in words for people, such as `the customer anna of com.example`.
+    var found: [String]
 }
 
 /// The JSON of a customer, or of a purchase without a customer, for a support request.

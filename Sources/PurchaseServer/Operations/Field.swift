@@ -105,7 +105,7 @@ extension Environment {
 // MARK: - Faults
 
 /// A fault of an operation's input. HTTP and the command line say it in the same words.
-package struct FieldFault: Error {
+package struct FieldFault: Error, CustomStringConvertible {
     let name: String
     /// What follows the name.
     let reason: String
@@ -115,7 +115,7 @@ package struct FieldFault: Error {
         self.reason = reason
     }
 
-    package var sentence: String { name + reason }
+    package var description: String { name + reason }
 
     static func missing(_ name: String) -> FieldFault { FieldFault(name, " is missing.") }
     static func twice(_ name: String) -> FieldFault { FieldFault("“\(name.prefix(shown))”", " is given twice.") }

@@ -41,51 +41,6 @@ package struct Operation: Sendable {
     private let question: (@Sendable (AuthenticatedRequest) async throws -> String)?
     private let perform: @Sendable (AuthenticatedRequest) async throws -> Reply?
 
-    /// - Parameters:
-    ///   - unknown: The subject of the error message for status 404, which is the answer if `perform` returns `nil`.
-    ///   - question: Asks before the command does what cannot be undone.
-    init<Body: Encodable & Sendable>(
-        _ method: HTTPRequest.Method, _ path: String, _ summary: String, command: String = "", notes: String = "",
-        roles: Set<APIKey.Role> = [.server], _ fields: [Field], upTo bodyLimit: Int? = nil, readsBody: Bool = false,
-        hint: (@Sendable (_ body: [UInt8]) -> String?)? = nil, statuses: [HTTPResponse.Status] = [.ok],
-        unknown: String? = nil, errors: Set<ErrorCode> = [], text: (@Sendable (JSONValue) -> String)? = nil,
-        remark: (@Sendable (JSONValue) -> String)? = nil,
-        isFailure: @escaping @Sendable (JSONValue) -> Bool = { _ in false },
-        question: (@Sendable (AuthenticatedRequest) async throws -> String)? = nil,
-        perform: @escaping @Sendable (AuthenticatedRequest) async throws -> Answer<Body>?
-    ) {
-        self.method = method
-        self.path = path
-        self.summary = summary
-        self.command = command
-        self.notes = notes
-        self.roles = roles
-        self.fields = fields
-        self.bodyLimit = bodyLimit
-        self.readsBody = readsBody
-        self.hint = hint
-        self.statuses = statuses
-        answer = Body.self
-        self.unknown = unknown
-        self.errors = unknown == nil ? errors : errors.union([.notFound])
-        self.text = text
-        self.remark = remark
-        self.isFailure = isFailure
-        self.question = question
-        let asksAppStore = errors.contains(.appStoreUnavailable)
-        self.perform = { request in
-            do {
-                return try await perform(request)?.reply
-            } catch let error as VerificationError where asksAppStore {
-                // Of a document in the App Store's answer: the operation verifies none of the client's.
-                var refusal = Refusal(error)
-                refusal.code = .appStoreUnavailable
-                refusal.status = refusal.code.status
-                throw refusal
-            }
-        }
-    }
-
     /// Whether it records documents or asks the App Store, and so needs all parts of a server.
     package var needsServer: Bool { errors.contains(.otherRoots) }
 
@@ -113,6 +68,40 @@ package struct Operation: Sendable {
         if let later = reply?.later { reply = try await later() }
         guard let reply else { throw Refusal.notFound(unknown ?? "It") }
         return reply
+    }
+}
+
+extension Operation {
+    /// - Parameters:
+    ///   - unknown: The subject of the error message for status 404, which is the answer if `perform` returns `nil`.
+    ///   - question: Asks before the command does what cannot be undone.
+    init<Body: Encodable & Sendable>(
+        _ method: HTTPRequest.Method, _ path: String, _ summary: String, command: String = "", notes: String = "",
+        roles: Set<APIKey.Role> = [.server], _ fields: [Field], upTo bodyLimit: Int? = nil, readsBody: Bool = false,
+        hint: (@Sendable (_ body: [UInt8]) -> String?)? = nil, statuses: [HTTPResponse.Status] = [.ok],
+        unknown: String? = nil, errors: Set<ErrorCode> = [], text: (@Sendable (JSONValue) -> String)? = nil,
+        remark: (@Sendable (JSONValue) -> String)? = nil,
+        isFailure: @escaping @Sendable (JSONValue) -> Bool = { _ in false },
+        question: (@Sendable (AuthenticatedRequest) async throws -> String)? = nil,
+        perform: @escaping @Sendable (AuthenticatedRequest) async throws -> Answer<Body>?
+    ) {
+        let asksAppStore = errors.contains(.appStoreUnavailable)
+        self.init(
+            method: method, path: path, summary: summary, command: command, notes: notes, roles: roles, fields: fields,
+            bodyLimit: bodyLimit, statuses: statuses, answer: Body.self,
+            errors: unknown == nil ? errors : errors.union([.notFound]), text: text, remark: remark,
+            isFailure: isFailure, readsBody: readsBody, hint: hint, unknown: unknown, question: question,
+            perform: { request in
+                do {
+                    return try await perform(request)?.reply
+                } catch let error as VerificationError where asksAppStore {
+                    // Of a document in the App Store's answer: the operation verifies none of the client's.
+                    var refusal = Refusal(error)
+                    refusal.code = .appStoreUnavailable
+                    refusal.status = refusal.code.status
+                    throw refusal
+                }
+            })
     }
 }
 

@@ -6,8 +6,8 @@
 // offers that the configuration allows, and only for the customer in the path. `quittance sign` signs without a ledger,
 // also with a key that no configuration names.
 
-import AppStoreAPI
-import AppStoreModel
+package import AppStoreAPI
+package import AppStoreModel
 import HTTPTypes
 import PurchaseLedger
 
@@ -112,12 +112,33 @@ extension Ledger.CustomerAnswer {
 }
 
 /// What a promotional offer is for.
-private struct PromotionalOfferRequest: Sendable {
+package struct PromotionalOfferRequest: Sendable {
     let offer: PromotionalOffer
     let transactionId: String?
     let appAccountToken: String?
     /// The version of the signature: 2 for a JWS, 1 for the original form.
     let version: Int64
+
+    /// - Throws: A fault if there is a value of the other version.
+    package init(
+        _ offer: PromotionalOffer, transactionId: String?, appAccountToken: String?, version: Int64
+    ) throws(FieldFault) {
+        guard version == 2 || transactionId == nil, version == 1 || appAccountToken == nil else {
+            throw FieldFault("transactionId", " is for version 2, appAccountToken for version 1.")
+        }
+        self.offer = offer
+        self.transactionId = transactionId
+        self.appAccountToken = appAccountToken?.lowercased()
+        self.version = version
+    }
+
+    package func signed(by signer: StoreKitSigner, nonce: String, at now: Timestamp) throws -> SignatureBody {
+        guard version == 1 else {
+            return .jws(try signer.promotionalOffer(offer, transactionId: transactionId, nonce: nonce, at: now))
+        }
+        return .promotionalOfferV1(
+            try signer.promotionalOfferV1(offer, appAccountToken: appAccountToken, nonce: nonce, at: now))
+    }
 }
 
 extension AuthenticatedRequest {
@@ -130,28 +151,17 @@ extension AuthenticatedRequest {
     }
 
     @inline(never)
-    fileprivate func promotionalOffer() throws(Refusal) -> PromotionalOfferRequest {
-        let asked = PromotionalOfferRequest(
-            offer: PromotionalOffer(productId: text(product), offerIdentifier: text(offer)),
-            transactionId: self[transaction]?.string, appAccountToken: self[account]?.string?.lowercased(),
+    fileprivate func promotionalOffer() throws(FieldFault) -> PromotionalOfferRequest {
+        try PromotionalOfferRequest(
+            PromotionalOffer(productId: text(product), offerIdentifier: text(offer)),
+            transactionId: self[transaction]?.string, appAccountToken: self[account]?.string,
             version: self[version]?.integer ?? 2)
-        guard asked.version == 2 || asked.transactionId == nil, asked.version == 1 || asked.appAccountToken == nil
-        else {
-            throw .invalid("transactionId is for version 2, appAccountToken for version 1.")
-        }
-        return asked
     }
 
     fileprivate func signPromotionalOffer() throws -> SignatureBody {
         let asked = try promotionalOffer()
         let (signer, nonce) = try signer()
-        guard asked.version == 1 else {
-            return .jws(
-                try signer.promotionalOffer(asked.offer, transactionId: asked.transactionId, nonce: nonce, at: now))
-        }
-        return .promotionalOfferV1(
-            try signer.promotionalOfferV1(
-                asked.offer, appAccountToken: asked.appAccountToken, nonce: nonce, at: now))
+        return try asked.signed(by: signer, nonce: nonce, at: now)
     }
 }
 

@@ -9,11 +9,7 @@ import Reconciliation
 package enum ShowSupport: NamedOperation {
     package static let operation = Operation(
         .get, "/v1/support/{id}", "shows the customers and purchases that an id names, in all environments",
-        [
-            Field(
-                "id", in: .path, "your app's own id for a customer, a transaction id, or an order id",
-                .text(.customerID))
-        ],
+        [Field("id", in: .path, "an id of a customer, a transaction or an order", .text(.customerID))],
         errors: [.notFound, .appStoreRefused, .appStoreCredentials, .appStoreUnavailable]
     ) { request in
         let search = SupportSearch(request: request, id: request.customerId)
@@ -35,7 +31,8 @@ private struct SupportSearch: Sendable {
 
     /// What has the id.
     struct Found: Sendable {
-        let body: FoundBody
+        /// It in words.
+        let name: String
         /// The customer, or the owners of the purchase.
         let customers: [CustomerID]
         /// The purchase, if nobody owns it.
@@ -47,7 +44,7 @@ private struct SupportSearch: Sendable {
         var found: [Found] = []
         for app in request.apps
         where try await request.ledger.holdings(of: id, of: app, in: [], at: request.now) != nil {
-            found.append(Found(body: FoundBody(bundleId: app, customer: id), customers: [CustomerID(id, of: app)]))
+            found.append(Found(name: "the customer \(id) of \(app)", customers: [CustomerID(id, of: app)]))
         }
         for app in request.apps { found += try await purchases(id, of: app, in: Environment.allCases) }
         guard found.isEmpty else { return found }
@@ -81,12 +78,11 @@ private struct SupportSearch: Sendable {
             // purchase's original transaction id.
             if chain == nil { chain = try await request.ledger.chain(ChainKey(id, in: scope)) }
             guard let chain else { continue }
-            let body = FoundBody(bundleId: app, transactionId: id, environment: environment.rawValue)
             let owners = try await request.ledger.owners(of: chain.key).compactMap(\.ids.first)
             found.append(
                 Found(
-                    body: body, customers: owners.map { CustomerID($0, of: app) },
-                    unowned: owners.isEmpty ? chain.key : nil))
+                    name: "the transaction \(id) of \(app) in \(environment.rawValue)",
+                    customers: owners.map { CustomerID($0, of: app) }, unowned: owners.isEmpty ? chain.key : nil))
         }
         return found
     }
@@ -136,7 +132,7 @@ private struct SupportSearch: Sendable {
                 try await item(
                     key.originalTransactionId, of: key.scope.bundleId, [], nil, [key.scope.environment: answer]))
         }
-        return SupportListBody(items: items, found: found.map(\.body))
+        return SupportListBody(items: items, found: found.map(\.name))
     }
 
     private func item(

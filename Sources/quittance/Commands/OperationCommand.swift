@@ -126,9 +126,7 @@ struct OperationCommand<Name: NamedOperation>: AsyncParsableCommand, CustomRefle
     }
 
     /// - Throws: See ``answer(_:)``.
-    private static func read(
-        _ reply: (status: Int, bytes: [UInt8])
-    ) throws -> (bytes: [UInt8], json: JSONValue) {
+    private static func read(_ reply: (status: Int, bytes: [UInt8])) throws -> (bytes: [UInt8], json: JSONValue) {
         let json = JSONValue(readable: reply.bytes)
         if (200..<300).contains(reply.status), let json { return (reply.bytes, json) }
         let message = json?["error"]?["message"]?.string ?? "This is no Quittance server."
@@ -142,14 +140,11 @@ struct OperationCommand<Name: NamedOperation>: AsyncParsableCommand, CustomRefle
     }
 
     private func values(_ words: [String: [String]], at now: Timestamp) throws -> FieldValues {
-        do {
-            return try FieldValues(Self.operation.fields, at: now) { field in
+        try asUsage {
+            try FieldValues(Self.operation.fields, at: now) { field in
                 let given = words[field.option] ?? []
-                guard given.isEmpty, field.isMadeUp else { return given }
-                return [Composition.nonce()]
+                return given.isEmpty && field.isMadeUp ? [Composition.nonce()] : given
             }
-        } catch let fault as FieldFault {
-            throw ValidationError(fault.sentence)
         }
     }
 
@@ -211,8 +206,7 @@ struct OperationCommand<Name: NamedOperation>: AsyncParsableCommand, CustomRefle
                 .working, trustsOtherRoots: trustsOtherRoots, composition.logger()
             ) { try await perform(values, of: [app], $0, $1) }
         }
-        guard let reply else { return (500, []) }
-        return (reply.code, reply.json)
+        return reply.map { ($0.code, $0.json) } ?? (500, [])
     }
 
     private func perform(

@@ -36,20 +36,13 @@ struct ShowCustomer: AsyncParsableCommand {
 
     func run() async throws {
         let answer = try await OperationCommand<ShowSupport>(target, inAllApps: true).answer(["id": [id]])
-        let found = (answer["found"]?.array ?? []).map(Self.sentence)
+        let found = answer["found"]?.array?.compactMap(\.string) ?? []
         if found.count > 1 {
-            Terminal.report("“\(id.printable)” names \(found.count) things: \(found.joined(separator: "; ")).")
+            Terminal.report("“\(id)” names \(found.count) things: \(found.joined(separator: "; ")).".printable)
         }
         for item in answer["items"]?.array ?? [] {
             try Terminal.print(target.json ? item.compactText : SupportCard(item).text(all: all))
         }
-    }
-
-    private static func sentence(_ found: JSONValue) -> String {
-        let app = found["bundleId"]?.string ?? ""
-        if let customer = found["customer"]?.string { return "the customer \(customer) of \(app)".printable }
-        let (id, environment) = (found["transactionId"]?.string ?? "", found["environment"]?.string ?? "")
-        return "the transaction \(id) of \(app) in \(environment)".printable
     }
 }
 

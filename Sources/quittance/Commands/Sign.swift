@@ -115,7 +115,7 @@ struct Sign: AsyncParsableCommand {
         var offerIdentifier: String
 
         @Option(name: .customLong("signature-version"), help: "2, a JWS, or 1, the original form.")
-        var version = 2
+        var version: Int64 = 2
 
         @Option(help: "Any transaction of the customer, for whom alone the offer then is. Version 2.")
         var transactionId: String?
@@ -127,24 +127,18 @@ struct Sign: AsyncParsableCommand {
             try TextForm.catalogueName.require(productId, in: "--product-id")
             try TextForm.catalogueName.require(offerIdentifier, in: "--offer-identifier")
             guard [1, 2].contains(version) else { throw ValidationError("--signature-version takes 1 or 2.") }
-            guard version == 2 || transactionId == nil else {
-                throw ValidationError("--transaction-id is for version 2.")
-            }
-            guard version == 1 || appAccountToken == nil else {
-                throw ValidationError("--app-account-token is for version 1.")
-            }
+            _ = try asUsage { try request() }
+        }
+
+        private func request() throws -> PromotionalOfferRequest {
+            try PromotionalOfferRequest(
+                PromotionalOffer(productId: productId, offerIdentifier: offerIdentifier),
+                transactionId: transactionId, appAccountToken: appAccountToken, version: version)
         }
 
         func run() throws {
-            let offer = PromotionalOffer(productId: productId, offerIdentifier: offerIdentifier)
-            try options.print { signer, nonce, now in
-                guard version == 1 else {
-                    return .jws(try signer.promotionalOffer(offer, transactionId: transactionId, nonce: nonce, at: now))
-                }
-                return .promotionalOfferV1(
-                    try signer.promotionalOfferV1(
-                        offer, appAccountToken: appAccountToken?.lowercased(), nonce: nonce, at: now))
-            }
+            let request = try request()
+            try options.print { try request.signed(by: $0, nonce: $1, at: $2) }
         }
     }
 
