@@ -97,6 +97,6 @@ extension OperationCommand: AnsweringCommand {
             }
         }
         let done = counts.reduce(0) { $0 + ($1.key < 300 ? $1.value : 0) }
-        #expect(done > (Seeds.isOptimised ? 100 : 5), "\(counts)")
+        #expect(done > (Seeds.isOptimised ? 30 : 1), "\(counts)")
     }
 }

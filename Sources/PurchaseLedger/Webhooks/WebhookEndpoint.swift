@@ -123,8 +123,6 @@ public struct WebhookEndpoint: Hashable, Sendable {
     }
 }
 
-// MARK: - The stored form
-
 extension WebhookEndpoint: RecordValue {
     /// The kind of the records of endpoints.
     package static let recordKind = RecordKind(rawValue: "webhookEndpoint")

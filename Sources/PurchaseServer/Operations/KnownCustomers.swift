@@ -34,7 +34,8 @@ extension AuthenticatedRequest {
             var cursor: ScanCursor?
             for _ in 0..<Self.searched / 500 {
                 let page = try await ledger.customers(of: app, after: cursor, limit: 500)
-                found = Spelling.nearest(to: id, in: found + page.items.flatMap(\.ids), atMost: 3)
+                let ids = page.items.flatMap(\.ids).filter { !found.contains($0) }
+                found = Spelling.nearest(to: id, in: found + ids, atMost: 3)
                 cursor = page.next
                 if cursor == nil { break }
             }

@@ -31,7 +31,6 @@ private struct SupportSearch: Sendable {
 
     /// What has the id.
     struct Found: Sendable {
-        /// It in words.
         let name: String
         /// The customer, or the owners of the purchase.
         let customers: [CustomerID]

@@ -126,6 +126,7 @@ struct OperationCommand<Name: NamedOperation>: AsyncParsableCommand, CustomRefle
     }
 
     /// - Throws: See ``answer(_:)``.
+    @inline(never)
     private static func read(_ reply: (status: Int, bytes: [UInt8])) throws -> (bytes: [UInt8], json: JSONValue) {
         let json = JSONValue(readable: reply.bytes)
         if (200..<300).contains(reply.status), let json { return (reply.bytes, json) }

@@ -17,7 +17,8 @@ struct SupportCard {
         let title = "\(body.text("id")) of \(body.text("bundleId"))"
         let isOwned = body["ids"]?.array?.isEmpty == false
         let head = Report.list([
-            ("ids", body.words("ids")), ("as of", body.time("asOf")), ("environments that count", body.words("counted")),
+            ("ids", body.words("ids")), ("as of", body.time("asOf")),
+            ("environments that count", body.words("counted")),
         ])
         var sections = [
             section("entitlements", ["entitlement", "until", "reason", "product", "environment"], entitlements),
