@@ -313,36 +313,6 @@ import Testing
         }
     }
 
-    // MARK: - Corrections
-
-    @Test(.takesLong)
-    func `a correction changes the ledger and prints the result, or says why it does not apply`() async throws {
-        let shop = try Shop()
-        try await shop.fill()
-        let rest = ["--reason", "a mistake", "--bundle-id", "com.example"]
-        for (arguments, status, text) in [
-            (
-                ["customer", "move", "2", "--to", "bert", "--to", "cora", "--new"], 0,
-                "1  owners: bert, cora  not denied\n"
-            ),
-            (["customer", "show", "bert", "--json"], 0, #""transactionId":"2""#),
-            (["customer", "move", "99", "--to", "bert", "--new"], 1, "The purchase is not known"),
-            (["purchases", "deny", "4"], 0, "4  owners: anna  denied since "),
-            (["customer", "show", "anna"], 0, "refused by the operator"),
-            (["purchases", "allow", "4"], 0, "4  owners: anna  not denied\n"),
-            (["purchases", "deny", "5"], 1, "The purchase is not known"),
-            (["purchases", "deny", "5", "--environment", "sandbox"], 0, "5  owners: anna  denied since "),
-            (["customer", "unlink", "anna", "--alias", "anna"], 1, "first id"),
-            (["customer", "unlink", "nobody", "--alias", "x"], 1, "“nobody” names no customer"),
-            (["customer", "unmerge", "anna"], 1, "No merge that the ledger knows"),
-        ] as [([String], Int32, String)] {
-            let isShown = arguments.contains("show")
-            let outcome = try shop.run(arguments + (isShown ? Array(rest.suffix(2)) : rest))
-            let found = status == 0 ? outcome.output : outcome.error
-            #expect(outcome.status == status && found.contains(text), "\(arguments): \(outcome)")
-        }
-    }
-
     // MARK: - check
 
     @Test func `many faults are counted by kind, with an example each, before the first of them`() async throws {
