@@ -20,7 +20,7 @@ extension LedgerDraft {
                 let key = TransactionKey(statement.transactionId, in: document.scope)
                 let payment = Payment(key: key, chain: key.isUnique ? nil : statement.chainName)
                 guard !statement.isAppPurchase, told.insert(payment).inserted else { continue }
-                publishPayment(key, statement, of: document, isBackfill: recording.isBackfill)
+                publishPayment(key, statement, of: document, isBackfill: recording.isBackfill, besides: others)
             }
         }
         changes.events += others
@@ -42,7 +42,8 @@ extension LedgerDraft {
     }
 
     private mutating func publishPayment(
-        _ key: TransactionKey, _ statement: TransactionStatement, of document: Evidence, isBackfill: Bool
+        _ key: TransactionKey, _ statement: TransactionStatement, of document: Evidence, isBackfill: Bool,
+        besides others: [LedgerEvent]
     ) {
         let id = key.transactionId
         let named = record(resolved(ChainKey(statement.chainName, in: key.scope)))
@@ -70,8 +71,11 @@ extension LedgerDraft {
             kinds.append((.transactionRecorded, false))
         } else if wasErased, !isErased {
             kinds.append((.transactionRecorded, true))
-        } else if !wasErased, let before, payment.completes(before) {
-            kinds.append((.transactionCompleted, false))
+        } else if !wasErased, let before {
+            let isTold = others.contains { $0.chainName == record.key.name && $0.scope == record.key.scope }
+            if payment.completes(before) || !isTold && present.shows(otherThan: before) {
+                kinds.append((.transactionCompleted, false))
+            }
         }
         if before != nil, isRevoked.now {
             let isLarger = before?.revocation?.percentage != payment.revocation?.percentage
@@ -122,5 +126,11 @@ extension TransactionStatement {
     fileprivate func completes(_ before: TransactionStatement) -> Bool {
         price != nil && price != before.price || currency != nil && currency != before.currency
             || storefront != nil && storefront != before.storefront || ownership != nil && ownership != before.ownership
+    }
+
+    /// Whether answers show a different end, or for the first time that the period was upgraded. The state of the
+    /// subscription may be the same, as after an earlier period.
+    fileprivate func shows(otherThan before: TransactionStatement) -> Bool {
+        isUpgraded && !before.isUpgraded || !end.isNear(before.end)
     }
 }

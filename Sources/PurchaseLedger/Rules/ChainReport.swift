@@ -95,7 +95,7 @@ struct ChainEvaluation {
         subscription = history.subscription(chain.renewal)
         report = ChainReport(chain, history, subscription, catalogue, at: now)
         details = EventDetails(history.app ?? chain.statement(report.transactionId), subscription)
-        report.details = details.digest
+        report.details = details.digest(besides: subscription?.nextCommitmentProductId)
     }
 
     /// The details of an event about a transaction of the chain.

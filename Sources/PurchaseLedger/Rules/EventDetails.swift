@@ -169,10 +169,12 @@ extension EventDetails {
 
     /// A digest of the members (FNV-1a, 64 bits), by which a report notices that they changed. It need not resist an
     /// attacker: who could choose the members could only keep an update of their own purchase from being published.
-    var digest: Int64 {
+    ///
+    /// - Parameter text: What answers show and events do not.
+    func digest(besides text: String?) -> Int64 {
         var writer = JSONWriter(reservingCapacity: 512)
         writer.object { write(to: &$0) }
-        let digest = writer.bytes.reduce(0xcbf2_9ce4_8422_2325 as UInt64) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
+        let digest = (writer.bytes + (text ?? "").utf8).reduce(0xcbf2_9ce4_8422_2325 as UInt64) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
         return Int64(bitPattern: digest)
     }
 }

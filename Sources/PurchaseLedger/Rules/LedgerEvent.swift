@@ -15,7 +15,8 @@ public struct LedgerEvent: Hashable, Sendable {
     public enum Kind: String, CaseIterable, Sendable {
         /// A transaction is new to the ledger.
         case transactionRecorded = "transaction.recorded"
-        /// The price, the currency, the storefront or the ownership of a known transaction became known, or changed.
+        /// The price, the currency, the storefront, the ownership, the end or an upgrade of a known transaction became
+        /// known, or changed.
         case transactionCompleted = "transaction.completed"
         /// A known transaction was refunded, its refund grew, or its sharing ended.
         case transactionRevoked = "transaction.revoked"
