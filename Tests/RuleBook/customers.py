@@ -518,7 +518,7 @@ class Customers:
             self.own(name, [*owners, Owner(person, frozenset(["correction"]))])
         self.no_longer_bring(survivor, {*ids}, names - kept)
         self.expect("customer.unmerged", person.name)
-        return {"outcome": "undone", "ids": ids, "purchases": len(names), "emptied": len(names & {*self.emptied()})}
+        return {"outcome": "undone", "ids": ids, "purchases": len(names), "emptied": len(self.emptied())}
 
     # Grants
 

@@ -354,7 +354,7 @@ class CrowdJudge:
             empty = {*self.book.emptied()}
             ours, book = ({**each, "kept": sorted({*each["kept"]} - empty)} for each in (ours, book))
         uncertain = book.pop("emptied", 0)
-        if uncertain and 0 <= book["purchases"] - ours.get("purchases", 0) <= uncertain:
+        if uncertain and abs(book["purchases"] - ours.get("purchases", 0)) <= uncertain:
             ours = {**ours, "purchases": book["purchases"]}
         for name in sorted({*ours, *book} - {"owners"}):
             if ours.get(name) != book.get(name):

@@ -103,10 +103,12 @@ struct CountingGrants {
 
     mutating func add(_ grant: Grant) {
         guard !catalogue.entitlements(of: grant.statement).isEmpty else { return }
-        guard let group = grant.group else {
+        guard grant.statement.isSubscription else {
             others.append(grant)
             return
         }
+        // If no document names the group, the subscription is a group by itself.
+        let group = grant.group ?? "subscription \(grant.statement.chainName)"
         if let best = groups[group], !isBetter(grant, best) { return }
         groups[group] = grant
     }
