@@ -8,6 +8,7 @@ import Testing
 /// Tests which ids of merged, unlinked and deleted customers the ledger and its events keep, and for how long.
 @Suite struct FormerIdTests {
     private typealias Shop = ClaimPolicyTests.Shop
+    private typealias Corrections = CustomerCorrectionTests
 
     private static func correction() throws -> Correction { try #require(Correction(by: "5tnvindf", reason: "why")) }
 
@@ -37,7 +38,7 @@ import Testing
     /// Bert has the ids bert and rob, and the purchases 3 and 4. On day 1 he was merged into anna, who has 1.
     private static func shop() async throws -> Shop {
         let shop = try Shop(.transfer)
-        for (number, id) in [(1, "anna"), (3, "bert"), (4, "bert")] { try await shop.claim(id, CustomerCorrectionTests.book(shop, number)) }
+        for (number, id) in [(1, "anna"), (3, "bert"), (4, "bert")] { try await shop.claim(id, Corrections.book(shop, number)) }
         try await merge(shop, "rob", into: "bert", day: 1)
         try await merge(shop, "bert", into: "anna", day: 1)
         return shop
@@ -46,7 +47,7 @@ import Testing
     /// The same, and on day 2 anna was merged into cora, who has the purchase 5.
     private static func nestedShop() async throws -> Shop {
         let shop = try await shop()
-        try await shop.claim("cora", CustomerCorrectionTests.book(shop, 5))
+        try await shop.claim("cora", Corrections.book(shop, 5))
         try await merge(shop, "anna", into: "cora", day: 2)
         return shop
     }
@@ -106,7 +107,7 @@ import Testing
     {
         let shop = try await Self.shop()
         try await Self.unlink(shop, "bert", from: "anna", day: 2)
-        try await shop.claim("bert", CustomerCorrectionTests.book(shop, 6), day: 3)
+        try await shop.claim("bert", Corrections.book(shop, 6), day: 3)
         try await Self.delete(shop, "bert", day: 4)
         #expect(try await Self.keeps(shop, "bert", day: 33.9))
         #expect(try await Self.keeps(shop, "bert", day: 34) == false)
@@ -141,14 +142,14 @@ import Testing
         for (belongs, ids) in [(false, ["anna", "rob", "bert"]), (true, ["anna", "rob"])] {
             let shop = try await Self.shop()
             try await Self.unlink(shop, "bert", from: "anna", day: 2)
-            if belongs { try await shop.claim("bert", CustomerCorrectionTests.book(shop, 6), day: 3) }
+            if belongs { try await shop.claim("bert", Corrections.book(shop, 6), day: 3) }
             try await Self.delete(shop, "anna", day: 4)
             let page = try await Self.page(shop, day: 5)
             #expect(page.events.last.flatMap { page.allDeletedIds(of: $0) } == ids)
         }
         let shop = try await Self.nestedShop()
         try await Self.unlink(shop, "rob", from: "cora", day: 3)
-        try await shop.claim("dora", CustomerCorrectionTests.book(shop, 7), day: 3)
+        try await shop.claim("dora", Corrections.book(shop, 7), day: 3)
         try await Self.merge(shop, "cora", into: "dora", day: 3)
         try await Self.delete(shop, "dora", day: 32)
         #expect(try await Self.names(shop, day: 33).last == "customer.deleted dora dora cora anna bert rob")
@@ -240,7 +241,7 @@ import Testing
     @Test func `a customer that came again with a later merge stays when an earlier merge is undone`() async throws {
         let shop = try await Self.nestedShop()
         _ = try await Self.undo(shop, "bert", day: 3)
-        try await shop.claim("bert", CustomerCorrectionTests.book(shop, 6), day: 4)
+        try await shop.claim("bert", Corrections.book(shop, 6), day: 4)
         try await Self.merge(shop, "bert", into: "cora", day: 5)
         #expect(try await Self.undo(shop, "anna", day: 6) == .undone(ids: ["anna"], purchases: 1))
         #expect(try await Self.purchases(shop, "anna") == ["1"])
@@ -265,7 +266,7 @@ import Testing
     {
         let shop = try await Self.shop()
         try await Self.unlink(shop, "rob", from: "anna", day: 2)
-        try await shop.claim("rob", CustomerCorrectionTests.book(shop, 6), day: 3)
+        try await shop.claim("rob", Corrections.book(shop, 6), day: 3)
         try await Self.merge(shop, "rob", into: "anna", day: 4)
         #expect(try await Self.undo(shop, "bert", day: 5) == .undone(ids: ["bert"], purchases: 2))
         #expect(try await Self.purchases(shop, "rob") == ["1", "6"])
@@ -276,7 +277,7 @@ import Testing
         async throws
     {
         let shop = try await Self.shop()
-        try await shop.claim("cora", CustomerCorrectionTests.book(shop, 3), day: 2)
+        try await shop.claim("cora", Corrections.book(shop, 3), day: 2)
         try await Self.merge(shop, "cora", into: "anna", day: 3)
         #expect(try await Self.undo(shop, "bert", day: 4) == .undone(ids: ["bert", "rob"], purchases: 1))
         #expect(try await Self.purchases(shop, "anna") == ["1", "3"])

@@ -112,7 +112,8 @@ struct DatabasePageTests {
                 return (parts[0], parts[1].trimmingCharacters(in: ["\""]))
             }
             return try await ServerProcess(
-                Array(arguments.dropFirst(2)), in: folder.url, environment: Dictionary(uniqueKeysWithValues: environment))
+                Array(arguments.dropFirst(2)), in: folder.url,
+                environment: Dictionary(uniqueKeysWithValues: environment))
         }
 
         /// Sells books, some of them to customers, and reports them. While a database takes over, the App Store sends

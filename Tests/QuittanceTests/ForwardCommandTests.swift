@@ -59,11 +59,9 @@ import Testing
         .takesLong, .enabled(if: (try? TestProcess.run(["python3", "--version"]))?.status == 0, "there is no python3"))
     func `events are forwarded in order and signed, and an event that failed is sent again`() async throws {
         let folder = try TemporaryFolder()
-        let configuration = folder.path("quittance.json")
-        let text =
-            #"{"database": "sqlite:\#(folder.url.path)/l.sqlite", "apps": [{"bundleId": "com.example", "entitlements": ["pro"]}]}"#
-        try Data(text.utf8).write(to: URL(fileURLWithPath: configuration))
-        let options = ["--config", configuration]
+        let app = #"{"bundleId": "com.example", "entitlements": ["pro"]}"#
+        let text = #"{"database": "sqlite:\#(folder.path())", "apps": [\#(app)]}"#
+        let options = ["--config", try folder.write(text, to: "quittance.json").path]
         let server = try await ServerProcess(options, in: folder.url)
         defer { server.kill() }
         let key = try CommandLineTests.key(options)

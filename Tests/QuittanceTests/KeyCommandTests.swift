@@ -66,7 +66,8 @@ import Testing
         let outcome = try CommandLineTests.run(arguments + place.database)
         #expect(outcome.status == 0 && outcome.output.hasPrefix("qt_"))
         #expect(outcome.error.contains("No server with this ledger has had the app com.example.three"))
-        let server = try await ServerProcess(["--bundle-id", "com.example.three"] + place.database, in: place.folder.url)
+        let server = try await ServerProcess(
+            ["--bundle-id", "com.example.three"] + place.database, in: place.folder.url)
         // The server stores the names of its apps in the background.
         while try !CommandLineTests.run(arguments + place.database).error.hasPrefix("Created") {
             try await Task.sleep(for: .milliseconds(10))
