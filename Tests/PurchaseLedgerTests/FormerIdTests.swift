@@ -38,7 +38,9 @@ import Testing
     /// Bert has the ids bert and rob, and the purchases 3 and 4. On day 1 he was merged into anna, who has 1.
     private static func shop() async throws -> Shop {
         let shop = try Shop(.transfer)
-        for (number, id) in [(1, "anna"), (3, "bert"), (4, "bert")] { try await shop.claim(id, Corrections.book(shop, number)) }
+        for (number, id) in [(1, "anna"), (3, "bert"), (4, "bert")] {
+            try await shop.claim(id, Corrections.book(shop, number))
+        }
         try await merge(shop, "rob", into: "bert", day: 1)
         try await merge(shop, "bert", into: "anna", day: 1)
         return shop
