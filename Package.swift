@@ -239,9 +239,9 @@ let package = Package(
         .testTarget(
             name: "QuittanceTests",
             dependencies: [
-                "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "LedgerSQLite", "PurchaseLedger", "PurchaseServer",
-                "TestData", "TestPostgres", "TestProcess", "TestWorld", "quittance", "simulate-check", argumentParser,
-                asyncHTTPClient, grdb, nioCore, nioHTTP1, nioPosix,
+                "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "LedgerSQLite", "PurchaseLedger",
+                "PurchaseServer", "TestData", "TestPostgres", "TestProcess", "TestWorld", "quittance", "simulate-check",
+                argumentParser, asyncHTTPClient, grdb, nioCore, nioHTTP1, nioPosix,
             ]),
     ],
     swiftLanguageModes: [.v6]

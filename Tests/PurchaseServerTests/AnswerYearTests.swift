@@ -187,7 +187,8 @@ private struct AnswerYear {
                 let isExcepted = exception == "ids" ? before?["ids"]?.texts == [] : exception != nil
                 #expect(
                     isExcepted,
-                    "\(id) at \(year.now.iso8601): \(path) of \(before?.compactText ?? "") became \(answer.compactText)")
+                    "\(id) at \(year.now.iso8601): \(path) of \(before?.compactText ?? "") became \(answer.compactText)"
+                )
             }
         }
     }

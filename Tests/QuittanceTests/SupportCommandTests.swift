@@ -224,27 +224,34 @@ import Testing
         #expect(outcome.error.contains("add inAppPurchaseKey to the app") == (id == "MV5G8XK2PQ"))
     }
 
-    @Test(arguments: [
-        (["customer", "show", "a\u{1b}[31m"], "<id>: U+001B at position 2 is not allowed. "),
-        (["customer", "show", " "], "<id>: The text is blank. "),
-        (["customer", "find", "a\u{202e}@example.com"], "<email>: U+202E at position 2 is not allowed. "),
-        (["watch", "\u{7f}", "--server", "http://127.0.0.1:1"], "<customer>: U+007F at position 1 is not allowed. "),
-        (["events", "--customer", "ab\u{200f}"], "--customer: U+200F at position 3 is not allowed. "),
-        (["customer", "set", "anna\u{85}", "a=b"], "<customer>: U+0085 at position 5 is not allowed. "),
-        (["purchases", "deny", "7\u{1b}", "--reason", "r"], "<purchase>: U+001B at position 2 is not allowed. "),
-        (["purchases", "deny", "7", "--reason", "r\u{2066}"], "--reason: U+2066 at position 2 is not allowed. "),
-        (["grants", "end", "anna", "x\n"], "<grant>: U+000A at position 2 is not allowed. "),
-        (["keys", "create", "--name", "\u{1}", "--role", "server"], "--name: U+0001 at position 1 is not allowed. "),
-        (["keys", "customer-token", "--customer", "\t"], "--customer: U+0009 at position 1 is not allowed. "),
-        (
-            ["sign", "promotional-offer", "--product-id", "p\u{1b}", "--offer-identifier", "o"],
-            "--product-id: U+001B at position 2 is not allowed. "
-        ),
-        (
-            ["sign", "introductory-offer", "--product-id", "\u{202a}", "--transaction-id", "1", "--allow"],
-            "--product-id: U+202A at position 1 is not allowed. "
-        ),
-    ] as [([String], String)])
+    @Test(
+        arguments: [
+            (["customer", "show", "a\u{1b}[31m"], "<id>: U+001B at position 2 is not allowed. "),
+            (["customer", "show", " "], "<id>: The text is blank. "),
+            (["customer", "find", "a\u{202e}@example.com"], "<email>: U+202E at position 2 is not allowed. "),
+            (
+                ["watch", "\u{7f}", "--server", "http://127.0.0.1:1"],
+                "<customer>: U+007F at position 1 is not allowed. "
+            ),
+            (["events", "--customer", "ab\u{200f}"], "--customer: U+200F at position 3 is not allowed. "),
+            (["customer", "set", "anna\u{85}", "a=b"], "<customer>: U+0085 at position 5 is not allowed. "),
+            (["purchases", "deny", "7\u{1b}", "--reason", "r"], "<purchase>: U+001B at position 2 is not allowed. "),
+            (["purchases", "deny", "7", "--reason", "r\u{2066}"], "--reason: U+2066 at position 2 is not allowed. "),
+            (["grants", "end", "anna", "x\n"], "<grant>: U+000A at position 2 is not allowed. "),
+            (
+                ["keys", "create", "--name", "\u{1}", "--role", "server"],
+                "--name: U+0001 at position 1 is not allowed. "
+            ),
+            (["keys", "customer-token", "--customer", "\t"], "--customer: U+0009 at position 1 is not allowed. "),
+            (
+                ["sign", "promotional-offer", "--product-id", "p\u{1b}", "--offer-identifier", "o"],
+                "--product-id: U+001B at position 2 is not allowed. "
+            ),
+            (
+                ["sign", "introductory-offer", "--product-id", "\u{202a}", "--transaction-id", "1", "--allow"],
+                "--product-id: U+202A at position 1 is not allowed. "
+            ),
+        ] as [([String], String)])
     func `an argument with a character that its form refuses is named, with the position and status 2`(
         arguments: [String], expected: String
     ) throws {

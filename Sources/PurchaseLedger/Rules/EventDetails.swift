@@ -174,7 +174,9 @@ extension EventDetails {
     func digest(besides text: String?) -> Int64 {
         var writer = JSONWriter(reservingCapacity: 512)
         writer.object { write(to: &$0) }
-        let digest = (writer.bytes + (text ?? "").utf8).reduce(0xcbf2_9ce4_8422_2325 as UInt64) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
+        let digest = (writer.bytes + (text ?? "").utf8).reduce(0xcbf2_9ce4_8422_2325 as UInt64) {
+            ($0 ^ UInt64($1)) &* 0x100_0000_01b3
+        }
         return Int64(bitPattern: digest)
     }
 }

@@ -116,11 +116,12 @@ private struct SupportSearch: Sendable {
         var unowned: Set<ChainKey> = []
         for found in found {
             for customer in found.customers {
-                let (id, app) = (customer.id, customer.bundleId)
+                let id = customer.id
+                let app = customer.bundleId
                 let answers = try await request.ledger.customer(
                     id, of: app, in: Set(Environment.allCases), at: request.now)
                 let ids = answers?.values.first?.ids ?? [id]
-                guard shown.insert(CustomerID(ids[0], of: app)).inserted else { continue }
+                guard shown.insert(CustomerID(ids.first ?? id, of: app)).inserted else { continue }
                 let attributes = try await request.ledger.attributes(of: id, in: app)
                 items.append(try await item(id, of: app, ids, attributes, answers ?? [:]))
             }

@@ -113,7 +113,9 @@ struct ServerConnection {
             throw ExitCode(2)
         }
         guard !(300...399).contains(answer.status.code) else {
-            let place = answer.headers[canonicalForm: "Location"].first.map { " to \(String($0.prefix(Self.shown)).printable)" } ?? ""
+            let place =
+                answer.headers[canonicalForm: "Location"].first.map { " to \(String($0.prefix(Self.shown)).printable)" }
+                ?? ""
             Terminal.printError(
                 "quittance: \(address) redirects\(place), and did nothing. Pass the address of the server itself.")
             throw ExitCode(2)
