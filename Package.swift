@@ -121,7 +121,7 @@ let package = Package(
                 "AppStoreAPI", "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "PurchaseLedger",
                 "PurchaseLedgerTesting", "Reconciliation",
             ]),
-        .target(name: "OutgoingHTTP", dependencies: [asyncHTTPClient, nioCore, nioHTTP1, nioPosix]),
+        .target(name: "OutgoingHTTP", dependencies: [asyncHTTPClient, nioCore, nioHTTP1, nioPosix, nioSSL]),
         .target(
             name: "PurchaseServer",
             dependencies: [

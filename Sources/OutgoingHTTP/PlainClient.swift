@@ -5,6 +5,7 @@ import Foundation
 package import NIOCore
 package import NIOHTTP1
 import NIOPosix
+import NIOSSL
 
 /// The HTTP client for all outgoing requests but webhooks: to Apple, to OCSP responders, to simulators, from simulators
 /// to the servers under test, and from the command line to running servers of this project.
@@ -163,7 +164,15 @@ package func reason(of error: any Error) -> String {
     case .invalidURL: return "nobody can be asked at this address, or where it redirects to"
     case .redirectLimitReached: return "it redirects too often"
     case .deadlineExceeded: return "the time for the answer is over"
-    default: break
+    case let error?: return error.shortDescription.lowercased()
+    case nil: break
+    }
+    if last is HTTPParserError { return "the answer is not HTTP" }
+    if last as? NIOSSLExtraError == .failedToValidateHostname { return "the certificate is for another name" }
+    if last is NIOSSLExtraError || last is NIOSSLError || last is BoringSSLError {
+        // The library's texts have paths of the machine on which it was built.
+        return "\(last)".contains("CERTIFICATE_VERIFY_FAILED")
+            ? "the certificate is not trusted" : "the TLS connection failed"
     }
     guard let last = last as? IOError else { return "\(last)" }
     return String(cString: strerror(last.errnoCode)).lowercased()

@@ -92,16 +92,7 @@ extension WebhookExchange.Failure {
         case .broken(HTTPParserError.invalidEOFState): return "the answer ended early"
         case .broken(is HTTPParserError): return "the answer is not HTTP"
         case .noConnection(let error), .broken(let error):
-            return Self.tlsReason(of: error) ?? OutgoingHTTP.reason(of: error)
+            return OutgoingHTTP.reason(of: error)
         }
-    }
-
-    /// The reason why a TLS connection failed; `nil` for errors of other kinds.
-    private static func tlsReason(of error: any Error) -> String? {
-        if error as? NIOSSLExtraError == .failedToValidateHostname { return "the certificate is for another name" }
-        guard error is NIOSSLExtraError || error is NIOSSLError || error is BoringSSLError else { return nil }
-        // The library's texts have paths of the machine on which it was built.
-        return "\(error)".contains("CERTIFICATE_VERIFY_FAILED")
-            ? "the certificate is not trusted" : "the TLS connection failed"
     }
 }
