@@ -258,16 +258,21 @@ import Testing
         }
     }
 
-    @Test func `times on the command line are instants, dates, and days from now`() {
-        let field = MakeGrant.operation.fields.first { $0.name == "until" }
-        func time(_ text: String) -> Int64? {
+    @Test func `times on the command line are instants, dates, and whole days ahead or ago`() {
+        func time(_ text: String, _ name: String = "until") -> Int64? {
+            let field = MakeGrant.operation.fields.first { $0.name == name }
             guard let field, let values = try? FieldValues([field], at: Self.now, words: { _ in [text] }) else {
                 return nil
             }
             return values[field]?.integer
         }
         #expect(time("2026-01-31T00:00:00Z") == time("2026-01-31"))
-        #expect(time("30d") == Self.now.milliseconds + 30 * 86_400_000)
+        // The same for all of a day, and no less than the days.
+        let day: Int64 = 86_400_000
+        let midnight = Self.now.milliseconds / day * day
+        #expect(time("30d") == midnight + 31 * day && time("0d") == midnight + day)
+        #expect(time("7d", "from") == midnight - 7 * day && time("0d", "from") == midnight)
+        #expect(time("99999d", "from") == nil)
         #expect(time("tomorrow") == nil && time("-1d") == nil && time("99999999999d") == nil)
     }
 }

@@ -15,7 +15,7 @@ package struct Field: Hashable, Sendable {
         case text(TextForm)
         /// A text as long as the body, such as a signed document.
         case document
-        /// In milliseconds since 1970; on the command line also as a date or as a distance from now.
+        /// In milliseconds since 1970; on the command line also as a date or as a distance in whole days of UTC.
         case time
         case number(ClosedRange<Int64>)
         case flag
@@ -43,11 +43,13 @@ package struct Field: Hashable, Sendable {
     package let isArgument: Bool
     /// Whether a command makes up a UUID for a field that it was not given.
     package let isMadeUp: Bool
+    /// Whether a distance on the command line, such as `7d`, goes back from now.
+    package let isPast: Bool
 
     init(
         _ name: String, in place: Place = .body, _ meaning: String, _ form: Form = .text(.other),
         isRequired: Bool = false, isNullable: Bool = false, option: String? = nil, isArgument: Bool = false,
-        isMadeUp: Bool = false
+        isMadeUp: Bool = false, isPast: Bool = false
     ) {
         self.name = name
         self.place = place
@@ -56,6 +58,7 @@ package struct Field: Hashable, Sendable {
         self.isRequired = isRequired || place == .path
         self.isArgument = isArgument || place == .path || form == .object
         self.isMadeUp = isMadeUp
+        self.isPast = isPast
         self.isNullable = isNullable || form == .time
         self.option = option ?? name.reduce("") { $0 + ($1.isUppercase ? "-\($1.lowercased())" : "\($1)") }
     }
@@ -157,7 +160,7 @@ extension Field {
         case .document: return value.string == nil ? "\(found) is not a text." : nil
         case .time:
             guard value.integer(in: 0...Int64.max) == nil else { return nil }
-            let form = isOption ? "like 2026-01-31T12:00:00Z, a date, or days from now such as 30d" : Self.milliseconds
+            let form = isOption ? "like 2026-01-31T12:00:00Z, a date, or days such as 30d" : Self.milliseconds
             return "\(found) is not a time \(form)."
         case .number(let range):
             guard value.integer(in: range) == nil else { return nil }

@@ -132,13 +132,15 @@ extension Field {
     /// The value of a word on the command line.
     fileprivate func value(ofWord text: String, at now: Timestamp) -> JSONValue {
         guard form == .time else { return isNullable && text == "all" ? .null : value(ofText: text) }
-        let time = Timestamp(iso8601: text) ?? Timestamp(iso8601: text + "T00:00:00Z") ?? Self.time(text, after: now)
+        let time = Timestamp(iso8601: text) ?? Timestamp(iso8601: text + "T00:00:00Z") ?? time(text, from: now)
         return time.map { .number("\($0.milliseconds)") } ?? .string(text)
     }
 
-    /// The time some days from now, such as `30d`.
-    private static func time(_ text: String, after now: Timestamp) -> Timestamp? {
+    /// The midnight in UTC some days, such as `30d`, after the next one or before the last one: the same command names
+    /// the same time all day.
+    private func time(_ text: String, from now: Timestamp) -> Timestamp? {
         guard text.hasSuffix("d"), let days = Int64(text.dropLast()), (0...100_000).contains(days) else { return nil }
-        return now.advanced(by: .seconds(days * 86_400))
+        let today = now.milliseconds / 86_400_000
+        return Timestamp(milliseconds: (isPast ? today - days : today + 1 + days) * 86_400_000)
     }
 }

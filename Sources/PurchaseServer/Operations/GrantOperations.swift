@@ -18,7 +18,8 @@ package enum MakeGrant: NamedOperation {
         "id", "an id for the grant, unique in the app; the ledger chooses one without it", .text(.grantID))
     private static let entitlement = Field(
         "entitlement", "a name in the configuration of the app", .text(.catalogueName), isRequired: true)
-    private static let from = Field("from", "the begin of the grant, not in the future; now without it", .time)
+    private static let from = Field(
+        "from", "the begin of the grant, not in the future; now without it", .time, isPast: true)
     private static let until = Field("until", "the end of the grant", .time)
     private static let forever = Field("forever", "whether the grant has no end", .flag)
     private static let why = Field("why", "the reason for the grant, for people", .text(.why), isRequired: true)

@@ -276,7 +276,7 @@ package enum TestWebhook: NamedOperation {
 
 package enum ReplayWebhook: NamedOperation {
     private static let after = Field("after", "all events after this cursor: an event's id")
-    private static let since = Field("since", "all events recorded since this time", .time)
+    private static let since = Field("since", "all events recorded since this time", .time, isPast: true)
     private static let setAside = Field("setAside", "the events that were set aside", .flag)
 
     package static let operation = Operation(
