@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AppStoreAPI
 public import AppStoreModel
 import AppStoreTrust
 import HTTPTypes
@@ -231,7 +232,7 @@ public struct ServerApplication: Sendable {
     /// Performs an operation for the operator, without HTTP.
     ///
     /// - Parameter prepare: Called before anything is done, with the question for a person if the operation has one.
-    /// - Throws: Errors of the ledger, of the App Store and of `prepare`.
+    /// - Throws: Errors of the ledger and of `prepare`.
     /// - Returns: The answer as HTTP has it, also to a refusal.
     package func perform(
         _ operation: Operation, _ values: FieldValues, of apps: [String],
@@ -243,7 +244,8 @@ public struct ServerApplication: Sendable {
             try await prepare(operation.question(request))
             return try await operation.reply(to: request)
         } catch {
-            guard let refusal = error as? Refusal ?? ErrorResponder.fault(error) else { throw error }
+            let refused = (error as? AppStoreAPIError).map(Refusal.init)
+            guard let refusal = error as? Refusal ?? refused ?? ErrorResponder.fault(error) else { throw error }
             return Reply(json: ErrorBody(refusal).json, status: refusal.status)
         }
     }

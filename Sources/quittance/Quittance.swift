@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import ArgumentParser
+import Foundation
 
 /// The command line.
 @main
@@ -68,7 +69,10 @@ struct Quittance: AsyncParsableCommand {
             }
             let text = isRunning ? message(for: error) : explained(fullMessage(for: error))
             // Replaces ArgumentParser's prefix, because all other messages begin with the program's name.
-            let message = text.hasPrefix("Error: ") ? String(text.dropFirst(7)) : text
+            let whole = text.hasPrefix("Error: ") ? String(text.dropFirst(7)) : text
+            // The parser repeats arguments of any length. No path is so long.
+            let long = CommandLine.arguments.filter { $0.utf8.count > Int(PATH_MAX) }
+            let message = long.reduce(whole) { $0.replacing($1, with: $1.shortened) }
             Terminal.printError("quittance: " + message.printableLines.withoutAPIKeys)
             Self.exit(withError: ExitCode(2))
         }

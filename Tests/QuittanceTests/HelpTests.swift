@@ -127,6 +127,8 @@ import Testing
         (["inspect", "--jsno", "x"], "--json"), (["jobs", "--faild"], "--failed"),
         (["jobs", "--databas=x"], "--database"),
         (["serve", "--insecur"], "--insecure"), (["products", "--rooot", "x"], "--root"),
+        (["customer", "move", "2", "--too", "anna", "--reason", "x"], "--to"),
+        (["grants", "list", "anna", "--key", "qt_x"], "--key-file"),
     ])
     func `a mistyped command or option is wrong usage, and the nearest one is proposed`(
         arguments: [String], meant: String
@@ -146,6 +148,33 @@ import Testing
             ["unshare", "--mount", "sh", "-c", script, CommandLineTests.program.path])
         #expect(outcome.status == 2 && outcome.output.isEmpty, "\(outcome.output)")
         #expect(outcome.error.contains("/proc is missing"), "\(outcome.error)")
+    }
+
+    @Test(arguments: [
+        ("customer move 2 --reason x", "--to is missing."), ("grants list anna", "or, if the command has it, --server."),
+        ("grants list anna --server http://h --config x", "--server takes none of --config"),
+        ("grants list anna --server http://u:p@h", "--server takes an address"),
+        ("grants list anna --server http://h?x=1", "--server takes an address"),
+        ("grants list anna --server http://h#f", "--server takes an address"),
+        ("purchases submit anna --new --document /nowhere", "--document: Cannot read /nowhere"),
+        ("customer show anna LONG", "xxx…"),
+    ]) func `wrong usage says what is wrong, in few words`(command: String, message: String) throws {
+        let words = command.split(separator: " ").map(String.init)
+        let app = command.contains("--document") ? ["--bundle-id", "com.example"] : []
+        let long = String(repeating: "x", count: 100_000)
+        let outcome = try CommandLineTests.run(words.map { $0 == "LONG" ? long : $0 } + app)
+        #expect(outcome.status == 2 && outcome.output.isEmpty, "\(outcome.output)")
+        #expect(outcome.error.contains(message) && outcome.error.count < 1000, "\(outcome.error.prefix(2000))")
+    }
+
+    @Test(.takesLong, arguments: [
+        ("grants make", ["30d: days ahead", "7d: days ago"]), ("webhooks replay", ["7d: days ago"]),
+        ("webhooks attempts", ["rom 1 to"]), ("app-store extend", ["From 1 to 90."]),
+        ("customer move", ["May be repeated."]), ("purchases submit", ["A file, or - for standard input."]),
+    ]) func `the help says how the value of an option is written`(command: String, parts: [String]) throws {
+        let outcome = try CommandLineTests.run(command.split(separator: " ").map(String.init) + ["--help"])
+        let text = outcome.output.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+        for part in parts { #expect(text.contains(part), "\(text)") }
     }
 
     @Test func `a word after a command that shows things is taken for the id of a thing`() throws {

@@ -20,11 +20,12 @@ private protocol AnsweringCommand {
 
 extension OperationCommand: AnsweringCommand {
     fileprivate func status() async throws -> Int {
-        let (status, bytes) = try await reply(words)
-        guard status < 300 else { return status }
-        let json = try JSONValue(parsing: bytes)
+        let answer = try await reply(words)
+        guard answer.status < 300 else { return answer.status }
+        let json = try JSONValue(parsing: answer.bytes)
+        guard Name.operation.isAnswer(json, status: answer.status) else { return 500 }
         _ = (Name.operation.text?(json), Name.operation.remark?(json), Name.operation.isFailure(json))
-        return status
+        return answer.status
     }
 }
 

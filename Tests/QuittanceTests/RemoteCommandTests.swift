@@ -46,20 +46,22 @@ import Testing
         ("customer move 2 --to cora --to dora --new --reason x", "1  owners: cora, dora  not denied\n"),
         ("customer show dora --json", #""transactionId":"2""#), ("purchases deny 99 --reason x", "is not known"),
         ("grants make annna --entitlement pro --forever --why w", "Near are “anna”."),
-        ("grants make anna --entitlement pro --why w", "until, or forever"),
+        ("grants make anna --entitlement pro --why w", "forever"),
         ("purchases deny 4 --reason x", "4  owners: anna  denied since "), ("customer show anna", "by the operator"),
         ("purchases allow 4 --reason x", "4  owners: anna  not denied\n"), ("purchases deny 5 --reason x", "not known"),
         ("purchases deny 5 --environment sandbox --reason x", "5  owners: anna  denied since "),
         ("customer unlink anna --alias anna --reason x", "first id"),
         ("customer unlink nobody --alias x --reason x", "“nobody” names no customer"),
         ("customer unmerge anna --reason x", "No merge that the ledger knows"),
+        ("grants list 410000000000061", "It names the transaction 410000000000061 of com.example in Production."),
+        ("grants list ANNA", "No customer has the id “ANNA”."), ("purchases evidence x", "A document's name is"),
     ]
 
     /// These commands, and those of the page that work on a server.
     private static func commands() throws -> [(words: [String], part: String)] {
         let found = try Project.text("docs/support.md").matches(of: /(?m)(?:^|`)quittance ([^`\n]+)/)
             .map { String($0.1) }
-        let others = found.filter { !$0.hasPrefix("products") && !$0.hasPrefix("jobs") }.map { ($0, "") }
+        let others = found.filter { $0.prefixMatch(of: /products|jobs|events|watch/) == nil }.map { ($0, "") }
         return (known + others).map { command, part in
             let line = command.replacing(" --config quittance.json", with: "")
             let words = line.matches(of: /'([^']*)'|[^ ]+/).map { String($0.1 ?? $0.0) }

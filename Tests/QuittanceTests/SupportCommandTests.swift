@@ -131,6 +131,19 @@ import Testing
         #expect(outcome.status == 0 && !outcome.output.contains("not in the configuration"), "\(outcome)")
     }
 
+    // MARK: - purchases submit
+
+    @Test(arguments: [true, false]) func `a document is read from a file or from standard input`(isFile: Bool) throws {
+        let shop = try Shop()
+        try SQLiteLedgerStorage(path: shop.path).close()
+        let text = try shop.store.sign(TestStore.transaction("1")) + "\n"
+        let file = isFile ? try shop.folder.write(text, to: "document.jws").path : "-"
+        let arguments = ["purchases", "submit", "anna", "--new", "--document", file, "--bundle-id", "com.example"]
+        let outcome = try CommandLineTests.run(
+            arguments + ["--config", shop.config], input: isFile ? [] : Array(text.utf8))
+        #expect(outcome.status == 0 && outcome.output.contains(#""recorded":1"#), "\(outcome)")
+    }
+
     // MARK: - customer set and find
 
     @Test func `attributes are set and removed, customers are found by their address, and the card has the attributes`()

@@ -41,6 +41,9 @@ package enum ErrorCode: String, CaseIterable, Encodable, Sendable {
         }
     }
 
+    /// The message of ``notFound`` for a path that no route has.
+    package static let noRoute = "There is no such route."
+
     init(_ code: VerificationError.Code) {
         // Every code of the verifier is also a case here, except `otherDevice`: no route names a device, so that error
         // never occurs.

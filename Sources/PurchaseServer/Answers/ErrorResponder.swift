@@ -77,7 +77,7 @@ struct ErrorResponder {
     private static func refusal(_ status: HTTPResponse.Status) -> Refusal {
         let (code, message): (ErrorCode, String) =
             switch status {
-            case .notFound: (.notFound, "There is no such route.")
+            case .notFound: (.notFound, ErrorCode.noRoute)
             case .contentTooLarge: (.tooLarge, "The body is longer than this route accepts.")
             case .badRequest: (.badRequest, "The request could not be read.")
             case .requestTimeout: (.timeout, "The body took too long to arrive.")

@@ -86,7 +86,7 @@ private final class OpenFile: Sendable {
         guard errno == EWOULDBLOCK else { throw Self.failure(path) }
         throw LedgerStorageError(
             .unavailable,
-            "\(path) is used by a server: stop the server first. Servers on the same database need a journal each")
+            "\(path) is used by a server: pass --server, or stop it. Servers on the same database need a journal each")
     }
 
     deinit { if descriptor >= 0 { close(descriptor) } }

@@ -108,7 +108,7 @@ package enum DeleteCustomer: NamedOperation {
 
               quittance customer delete anna --config quittance.json
             """,
-        [.customer, .environment], unknown: "The customer",
+        [.customer, .environment], unknown: "The customer", text: { _ in "Deleted." },
         question: { "Erase the customer “\($0.customerId)” of \($0.scope.bundleId)? It cannot be undone." }
     ) { request in
         let report = try await request.ledger.delete(

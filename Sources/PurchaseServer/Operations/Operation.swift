@@ -44,6 +44,25 @@ package struct Operation: Sendable {
     /// Whether it records documents or asks the App Store, and so needs all parts of a server.
     package var needsServer: Bool { errors.contains(.otherRoots) }
 
+    /// Whether a server of ours may have given a successful answer.
+    package func isAnswer(_ json: JSONValue, status: Int) -> Bool {
+        statuses.contains { $0.code == status } && json.members?.isEmpty == false
+            && (member.map { json[$0] ?? .null != .null } ?? true)
+    }
+
+    /// A member of each successful answer; `nil` if a command prints the answer as it is.
+    private var member: String? {
+        let types: KeyValuePairs<String, [any Encodable.Type]> = [
+            "id": [CustomerBody.self, GrantBody.self, ConsentBody.self, WebhookBody.self],
+            "items": [GrantListBody.self, CustomerListBody.self, EventPageBody.self, SupportListBody.self],
+            "items": [WebhookListBody.self, WebhookAttemptListBody.self, WebhookTestBody.self],
+            "originalTransactionId": [CorrectedPurchaseBody.self], "isActive": [EntitlementCheckBody.self],
+            "attributes": [AttributesBody.self], "secret": [WebhookSecretBody.self],
+            "deleted": [DeletionBody.self], "removed": [WebhookRemovalBody.self],
+        ]
+        return types.first { $0.value.contains { $0 == answer } }?.key
+    }
+
     /// The word of the method.
     package var verb: String { method.rawValue }
 

@@ -110,6 +110,9 @@ package struct AuthenticatedRequest: Sendable {
         environment = RequestedEnvironment(values[.environments]?.string)
     }
 
+    /// Whether a command of the operator makes the request, without HTTP.
+    var isOperator: Bool { keyId == nil }
+
     /// The first app.
     fileprivate var bundleId: String { apps.first ?? "" }
 
@@ -137,7 +140,7 @@ package struct AuthenticatedRequest: Sendable {
         _ bytes: [UInt8], _ fields: [Field]?, _ hint: (([UInt8]) -> String?)?
     ) throws -> AuthenticatedRequest {
         // A command has the values already.
-        guard keyId != nil else { return self }
+        guard !isOperator else { return self }
         var request = self
         let body = bytes.isEmpty ? .object([]) : JSONValue(readable: bytes)
         if body?.members == nil, let hint = hint?(bytes) {
@@ -210,7 +213,7 @@ package struct AuthenticatedRequest: Sendable {
     func wait<Result: Sendable>(
         for result: @Sendable @escaping () async throws -> Result
     ) async throws -> Result {
-        guard keyId != nil else { return try await result() }
+        guard !isOperator else { return try await result() }
         return try await withThrowingTaskGroup(of: Result?.self) { group in
             group.addTask { try await result() }
             group.addTask {

@@ -238,7 +238,11 @@ extension ServerConfiguration {
     func bundleId(_ named: String?) throws -> String {
         let known = apps.map(\.identity.bundleId)
         guard let app = named ?? (known.count == 1 ? known[0] : nil) else {
-            throw ValidationError("Which app? Pass --bundle-id, or --config FILE of a configuration with a single app.")
+            throw ValidationError(
+                """
+                Which app? Pass --bundle-id, or --config FILE of a configuration with a single app, or, if the command \
+                has it, --server.
+                """)
         }
         try TextForm.bundleID.require(app, in: "--bundle-id")
         guard known.isEmpty || known.contains(app) else {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import AppStoreAPI
 import AppStoreModel
 import ArgumentParser
+import Foundation
 import PurchaseLedger
 import PurchaseServer
 import Reconciliation
@@ -24,18 +24,18 @@ struct OperationTarget: ParsableArguments {
         help: "The file with the API key for --server. Default: the variable QUITTANCE_KEY.", completion: .file())
     var keyFile: String?
 
-    @Flag(help: "Print the JSON of the HTTP API.")
+    @Flag(help: "Print the JSON of the HTTP API. Commands that print no lines always do.")
     var json = false
 
     func validate() throws {
         if let server { try ServerConnection.require(server) }
         guard server != nil || keyFile == nil else { throw ValidationError("--key-file needs --server.") }
         guard server == nil || bundleId == nil else { throw ValidationError("The app is that of the key.") }
+        guard server == nil || options.config == nil && options.database == nil && options.roots.isEmpty else {
+            throw ValidationError("--server takes none of --config, --database and --root: the server has its own.")
+        }
     }
 }
-
-/// The codes of errors that stand for wrong usage: the same command can never succeed.
-private let wrongUsage = ["invalidRequest", "invalidCursor", "webhookURLRefused", "unknownEntitlement"]
 
 /// The command of an operation. Its arguments, options and help follow from the fields of the operation.
 ///
@@ -48,7 +48,7 @@ struct OperationCommand<Name: NamedOperation>: AsyncParsableCommand, CustomRefle
     /// Whether a search without `--bundle-id` is about all apps.
     private var isInAllApps = false
 
-    private static var operation: Operation { Name.operation }
+    private static var operation: PurchaseServer.Operation { Name.operation }
 
     static var configuration: CommandConfiguration { operation.configuration }
 
@@ -98,12 +98,18 @@ struct OperationCommand<Name: NamedOperation>: AsyncParsableCommand, CustomRefle
 
     func run() async throws {
         let (bytes, json) = try await answer(bytes: words)
-        if !target.json, let text = Self.operation.text?(json) {
-            if text.isEmpty { return Terminal.report("There is nothing to show.") }
-            try Terminal.print(text.printableLines)
-            if let remark = Self.operation.remark?(json) { Terminal.printError(remark.printableLines) }
-        } else {
-            try Terminal.write(bytes + [UInt8(ascii: "\n")])
+        do {
+            if !target.json, let text = Self.operation.text?(json) {
+                if text.isEmpty { return Terminal.report("There is nothing to show.") }
+                try Terminal.print(text.printableLines)
+                if let remark = Self.operation.remark?(json) { Terminal.printError(remark.printableLines) }
+            } else {
+                try Terminal.write(bytes + [UInt8(ascii: "\n")])
+            }
+        } catch {
+            // A full disk, for example.
+            if !Self.operation.isRead { Terminal.report("It was done all the same.") }
+            throw error
         }
         if Self.operation.isFailure(json) { throw ExitCode(1) }
     }
@@ -114,30 +120,43 @@ struct OperationCommand<Name: NamedOperation>: AsyncParsableCommand, CustomRefle
     func answer(_ words: [String: [String]]) async throws -> JSONValue { try await answer(bytes: words).json }
 
     private func answer(bytes words: [String: [String]]) async throws -> (bytes: [UInt8], json: JSONValue) {
-        let fields = Self.operation.fields
-        if fields.contains(.customer), !fields.contains(.isNew) {
-            // A person may have mistyped the id. The other operations refuse such an id themselves, or make a customer.
-            _ = try values(words, at: SystemClock.now())
-            let found = try await OperationCommand<ShowSupport>(target).reply(["id": words["customer"] ?? []])
-            // A client key may not ask, and gets another status.
-            if found.status == 404 { _ = try Self.read(found) }
-        }
-        return try Self.read(await reply(words))
+        // Wrong usage is said before a key or a ledger is looked for.
+        _ = try values(words, at: SystemClock.now())
+        // Operations with the flag refuse an unknown id themselves.
+        if !Self.operation.fields.contains(.isNew), let id = words["customer"]?.first { try await requireKnown(id) }
+        let answer = try await reply(words)
+        return (answer.bytes, try answer.success(of: Self.operation))
     }
 
-    /// - Throws: See ``answer(_:)``.
-    @inline(never)
-    private static func read(_ reply: (status: Int, bytes: [UInt8])) throws -> (bytes: [UInt8], json: JSONValue) {
-        let json = JSONValue(readable: reply.bytes)
-        if (200..<300).contains(reply.status), let json { return (reply.bytes, json) }
-        let message = json?["error"]?["message"]?.string ?? "This is no Quittance server."
-        guard !wrongUsage.contains(json?["error"]?["code"]?.string ?? "") else { throw ValidationError(message) }
-        throw Terminal.failure(message.replacing("“new”", with: "--new").printableLines.withoutAPIKeys)
+    /// Refuses an id that no customer has, which a person may have mistyped.
+    private func requireKnown(_ id: String) async throws {
+        // Support would ask the App Store about an order.
+        let isOrder = HistoryQuestion.isOrderId(id)
+        let answer =
+            try await isOrder
+            ? OperationCommand<GetCustomer>(target).reply(["customer": [id]])
+            : OperationCommand<ShowSupport>(target).reply(["id": [id]])
+        // A client key may not ask support.
+        guard answer.status != 403 else { return }
+        let json = try answer.success(of: isOrder ? GetCustomer.operation : ShowSupport.operation)
+        let isKnown = (json["items"]?.array ?? [json]).contains { $0["ids"]?.array?.contains(.string(id)) == true }
+        if isKnown { return }
+        let found = json["found"]?.array?.compactMap(\.string).joined(separator: "; ")
+        throw Terminal.failure("No customer has the id “\(id)”.\(found.map { " It names \($0)." } ?? "")".printable)
     }
 
     /// The answer as HTTP has it, also to a refusal.
-    func reply(_ words: [String: [String]]) async throws -> (status: Int, bytes: [UInt8]) {
-        try await target.server == nil ? ledgerReply(words) : serverReply(words)
+    func reply(_ words: [String: [String]]) async throws -> APIAnswer {
+        var words = words
+        for field in Self.operation.fields where field.isFile {
+            words[field.option] = try words[field.option]?.map { file in
+                let bytes = try asUsage("--\(field.option): ") { try Input.read(file) }
+                // A receipt on a disk need not be in base64.
+                let text = String(validating: bytes, as: UTF8.self)
+                return text?.trimmingCharacters(in: .whitespacesAndNewlines) ?? Base64.encode(bytes)
+            }
+        }
+        return try await target.server == nil ? ledgerReply(words) : serverReply(words)
     }
 
     private func values(_ words: [String: [String]], at now: Timestamp) throws -> FieldValues {
@@ -159,12 +178,16 @@ struct OperationCommand<Name: NamedOperation>: AsyncParsableCommand, CustomRefle
 
     // MARK: - A running server
 
-    private func serverReply(_ words: [String: [String]]) async throws -> (status: Int, bytes: [UInt8]) {
-        let connection = try ServerConnection(target.server ?? "", keyFile: target.keyFile)
+    private func serverReply(_ words: [String: [String]]) async throws -> APIAnswer {
+        let server = target.server ?? ""
+        let connection = try ServerConnection(server, keyFile: target.keyFile)
         let values = try values(words, at: SystemClock.now())
         let operation = Self.operation
-        let question = "\(operation.abstract) Do it? It cannot be undone."
-        try await prepare(values, operation.isConfirmed ? question : nil)
+        let given = operation.fields.compactMap { field in
+            values[field].map { "\(field.option) \($0.string ?? $0.compactText)".shortened }
+        }
+        let question = "\(operation.abstract) At \(server): \(given.joined(separator: ", "))."
+        try await prepare(values, operation.isConfirmed ? "\(question) It cannot be undone. Do it?" : nil)
         return try await connection.answer(
             to: operation.verb, values.path(operation.path), values.query,
             body: operation.bodyLimit == nil ? nil : values.body)
@@ -172,7 +195,7 @@ struct OperationCommand<Name: NamedOperation>: AsyncParsableCommand, CustomRefle
 
     // MARK: - The ledger
 
-    private func ledgerReply(_ words: [String: [String]]) async throws -> (status: Int, bytes: [UInt8]) {
+    private func ledgerReply(_ words: [String: [String]]) async throws -> APIAnswer {
         let composition = try await target.options.compositionWithTime()
         let isInAllApps = isInAllApps && target.bundleId == nil
         let app = try isInAllApps ? "" : composition.configuration.bundleId(target.bundleId)
@@ -207,19 +230,14 @@ struct OperationCommand<Name: NamedOperation>: AsyncParsableCommand, CustomRefle
                 .working, trustsOtherRoots: trustsOtherRoots, composition.logger()
             ) { try await perform(values, of: [app], $0, $1) }
         }
-        return reply.map { ($0.code, $0.json) } ?? (500, [])
+        return APIAnswer(status: reply?.code ?? 500, bytes: reply?.json ?? [])
     }
 
     private func perform(
         _ values: FieldValues, of apps: [String], _ service: LedgerService, _ composition: Composition
     ) async throws -> Reply? {
-        do {
-            return try await composition.server(service, composition.logger()).perform(
-                Self.operation, values, of: apps
-            ) { try await prepare(values, $0) }
-        } catch let error as AppStoreAPIError where error.isUnknownTransaction {
-            throw Terminal.failure(
-                "\(error) Only one environment was asked: pass --environment for the other.".printable)
+        try await composition.server(service, composition.logger()).perform(Self.operation, values, of: apps) {
+            try await prepare(values, $0)
         }
     }
 }

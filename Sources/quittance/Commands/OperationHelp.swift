@@ -19,12 +19,27 @@ extension Field {
         if form == .flag {
             return Flag<Bool?>(name: name, inversion: .prefixedNo, exclusivity: .exclusive, help: help)
         }
-        guard isRequired, !isMadeUp else { return Option<[String]>(wrappedValue: [], name: name, help: help) }
-        return Option<[String]>(name: name, help: help)
+        // Never required here: the parser would blame a missing option before one that is misspelt.
+        return Option<[String]>(wrappedValue: [], name: name, help: help)
     }
 
-    /// The meaning as a sentence, without marks and links.
-    private var sentence: String { meaning.replacing(/; see \[.*/, with: "").asSentence }
+    /// Whether a command reads the value, or each value of a list, from a file.
+    var isFile: Bool { if case .list(nil, _) = form { true } else { form == .document } }
+
+    /// The meaning as a sentence, without marks and links, and the form.
+    private var sentence: String {
+        let file = isFile ? " A file, or - for standard input." : ""
+        let form =
+            switch form {
+            case .time: " Such as 2026-01-31T12:00:00Z, 2026-01-31 or \(isPast ? "7d: days ago" : "30d: days ahead")."
+            case .number(let range) where !meaning.contains("\(range.upperBound)"):
+                " From \(range.lowerBound) to \(range.upperBound)."
+            case .word(let words) where !words.allSatisfy(meaning.contains): " One of \(words.joined(separator: ", "))."
+            case .list: " May be repeated."
+            default: ""
+            }
+        return meaning.replacing(/; see \[.*/, with: "").asSentence + file + form
+    }
 
     /// The field in the usage of a command, if it is required.
     fileprivate var usage: String? {

@@ -32,12 +32,9 @@ struct RunningServer: ParsableArguments {
         _ path: [String], _ query: KeyValuePairs<String, String?> = [:], wait: Duration = .zero
     ) async throws -> JSONValue {
         let parameters = query.compactMap { name, value in value.map { (name, $0) } }
-        let (status, body) = try await ServerConnection(server, keyFile: keyFile).answer(
+        let answer = try await ServerConnection(server, keyFile: keyFile).answer(
             to: "GET", ["v1"] + path, parameters, wait: wait)
-        let json = JSONValue(readable: body)
-        if status == 200, let json { return json }
-        let message = json?["error"]?["message"]?.string ?? "This is no Quittance server."
-        throw Terminal.failure("\(server) answers \(status). \(message.printable)")
+        return try answer.success()
     }
 
     /// Says that no customer has an id, which a person may have mistyped. A customer may get the id later.
@@ -49,6 +46,44 @@ struct RunningServer: ParsableArguments {
 
     /// The error if an answer does not have the members that our servers send.
     var isNotOurs: any Error { Terminal.failure("\(server) answers, but is no Quittance server.") }
+}
+
+/// An answer of the API, from a running server or from the ledger.
+struct APIAnswer {
+    let status: Int
+    let bytes: [UInt8]
+    /// The address of the server; `nil` for the ledger.
+    var server: String?
+
+    /// The JSON of a successful answer.
+    ///
+    /// - Parameter operation: The operation of the command. Its own refusals read as those of the ledger. Before others
+    ///   stand the server and the status.
+    /// - Throws: Exit status 1 for a refusal, `ValidationError` for a wrong request.
+    @inline(never)
+    func success(of operation: PurchaseServer.Operation? = nil) throws -> JSONValue {
+        let json = JSONValue(readable: bytes)
+        if let json, operation?.isAnswer(json, status: status) ?? (status == 200) { return json }
+        let error = json?["error"]
+        guard var message = error?["message"]?.string else {
+            throw Terminal.failure("\(server ?? "It") answers \(status), but is no Quittance server.")
+        }
+        let code = (error?["code"]?.string).flatMap(ErrorCode.init) ?? .internal
+        // The last first: a member may have the name of a part of the path.
+        for field in (operation?.fields ?? []).reversed() {
+            message.replace("“\(field.name)”", with: field.name(isOption: true))
+        }
+        let number = (error?["appStoreCode"]?.integer).flatMap(APIErrorCode.init)
+        if number == .transactionIdNotFound || number == .originalTransactionIdNotFound {
+            message += " Only one environment was asked: pass --environment for the other."
+        }
+        let isOwn = operation?.errors.union([.invalidRequest]).contains(code) == true && message != ErrorCode.noRoute
+        if let server, !isOwn { message = "\(server) answers \(status). \(message)" }
+        message = message.printableLines.withoutAPIKeys
+        // The same command can never succeed.
+        let isWrongUsage = [.invalidRequest, .invalidCursor, .webhookURLRefused].contains(code)
+        throw isOwn && isWrongUsage ? ValidationError(message) : Terminal.failure(message)
+    }
 }
 
 /// A running server, and an API key.
@@ -70,8 +105,11 @@ struct ServerConnection {
     private static let answerLimit = 16 << 20
 
     static func require(_ address: String) throws {
-        guard URL(string: address)?.isReachable == true else {
-            throw ValidationError("--server takes an address such as http://127.0.0.1:8080.")
+        // A password would be seen by other users, and a path after a query would be part of it.
+        guard let url = URL(string: address), url.isReachable,
+            url.user ?? url.password ?? url.query ?? url.fragment == nil
+        else {
+            throw ValidationError("--server takes an address such as http://127.0.0.1:8080, without ?, # and a user.")
         }
     }
 
@@ -99,7 +137,7 @@ struct ServerConnection {
     func answer(
         to method: String, _ path: [String], _ query: [(name: String, value: String)] = [], body: JSONValue? = nil,
         wait: Duration = .zero
-    ) async throws -> (status: Int, bytes: [UInt8]) {
+    ) async throws -> APIAnswer {
         var request = HTTPClientRequest(url: url(path, query))
         request.method = HTTPMethod(rawValue: method)
         request.headers.add(name: "Authorization", value: "Bearer \(key)")
@@ -113,14 +151,14 @@ struct ServerConnection {
             throw ExitCode(2)
         }
         guard !(300...399).contains(answer.status.code) else {
-            let place =
-                answer.headers[canonicalForm: "Location"].first.map { " to \(String($0.prefix(Self.shown)).printable)" }
-                ?? ""
+            let location = answer.headers[canonicalForm: "Location"].first
+            let place = location.map { " to \($0.prefix(Self.shown))".printable } ?? ""
             Terminal.printError(
                 "quittance: \(address) redirects\(place), and did nothing. Pass the address of the server itself.")
             throw ExitCode(2)
         }
-        return (Int(answer.status.code), Array(answer.body.readableBytesView))
+        return APIAnswer(
+            status: Int(answer.status.code), bytes: Array(answer.body.readableBytesView), server: address)
     }
 
     /// The greatest number of characters of an address in an error.

@@ -26,9 +26,12 @@ enum Suggestion {
     /// The parser's message. If it reports an unknown option, the result suggests the command's nearest option.
     static func namingOption(in message: String, for words: [String], of root: any ParsableCommand.Type) -> String {
         guard let found = message.firstMatch(of: /Unknown option '(--[^']+)'(?:\. Did you mean '[^']+'\?)?/),
-            let command = path(words, from: root).commands.last,
-            let option = Spelling.nearest(to: String(found.1), in: options(of: command, root)).first
+            let command = path(words, from: root).commands.last
         else { return message }
+        let options = options(of: command, root)
+        // --key means --key-file.
+        let nearest = Spelling.nearest(to: String(found.1), in: options).first
+        guard let option = nearest ?? options.first(where: { $0.hasPrefix("\(found.1)-") }) else { return message }
         return message.replacing(found.0, with: "Unknown option '\(found.1)'. Did you mean '\(option)'?")
     }
 
