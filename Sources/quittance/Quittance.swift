@@ -26,17 +26,9 @@ struct Quittance: AsyncParsableCommand {
         subcommands: [
             Inspect.self, Verify.self, Convert.self, Serve.self, Keys.self, Backup.self, Restore.self, Copy.self,
             Migrate.self, Check.self, Rebuild.self, BackfillCommand.self, Jobs.self, AppStoreCommand.self, Sign.self,
-            Simulate.self, Demo.self,
-            Watch.self,
-            Events.self,
-            Products.self,
-            CustomerCommand.self,
-            PurchasesCommand.self,
-            Grants.self,
-            Webhooks.self,
-            ConfigTopic.self,
-        ]
-    )
+            Simulate.self, Demo.self, Watch.self, Events.self, Products.self, CustomerCommand.self,
+            PurchasesCommand.self, Grants.self, Webhooks.self, ConfigTopic.self,
+        ])
 
     /// Replaces `ParsableCommand.main`. Wrong usage, and any error without an exit status of its own, ends with status
     /// 2, so that scripts can distinguish it from a refusal. No error is printed with the usage.
@@ -71,8 +63,8 @@ struct Quittance: AsyncParsableCommand {
             // Replaces ArgumentParser's prefix, because all other messages begin with the program's name.
             let whole = text.hasPrefix("Error: ") ? String(text.dropFirst(7)) : text
             // The parser repeats arguments of any length. No path is so long.
-            let long = CommandLine.arguments.filter { $0.utf8.count > Int(PATH_MAX) }
-            let message = long.reduce(whole) { $0.replacing($1, with: $1.shortened) }
+            let message = CommandLine.arguments.filter { $0.utf8.count > PATH_MAX }
+                .reduce(whole) { $0.replacing($1, with: $1.shortened) }
             Terminal.printError("quittance: " + message.printableLines.withoutAPIKeys)
             Self.exit(withError: ExitCode(2))
         }

@@ -104,7 +104,7 @@ import Testing
                 (list + (try options("client", "com.example")), 1, "This route needs a server key"),
                 (list + (try options("server", "com.third")), 1, "an app that is not in the server's configuration"),
                 (list + away + server.suffix(2), 2, "127.0.0.1:1 does not answer"), (list + away, 2, "--key-file"),
-                (list + server + ["--bundle-id", "com.example"], 2, "The app is that of the key"),
+                (list + server + ["--bundle-id", "com.example"], 2, "the key has an app"),
                 (list + server.suffix(2), 2, "--key-file needs --server"),
             ] as [([String], Int32, String)] {
                 let outcome = try CommandLineTests.run(arguments)

@@ -62,15 +62,6 @@ package struct Field: Hashable, Sendable {
         self.isNullable = isNullable || form == .time
         self.option = option ?? name.reduce("") { $0 + ($1.isUppercase ? "-\($1.lowercased())" : "\($1)") }
     }
-
-    /// The form of the field's text, or of each of its texts.
-    package var textForm: TextForm? {
-        switch form {
-        case .text(let form): form
-        case .list(let form, _): form
-        default: nil
-        }
-    }
 }
 
 // MARK: - Shared fields

@@ -46,8 +46,8 @@ package struct Operation: Sendable {
 
     /// Whether a server of ours may have given a successful answer.
     package func isAnswer(_ json: JSONValue, status: Int) -> Bool {
-        statuses.contains { $0.code == status } && json.members?.isEmpty == false
-            && (member.map { json[$0] ?? .null != .null } ?? true)
+        let isWhole = member.map { json[$0] ?? .null != .null } ?? (json.members?.isEmpty == false)
+        return isWhole && statuses.contains { $0.code == status }
     }
 
     /// A member of each successful answer; `nil` if a command prints the answer as it is.

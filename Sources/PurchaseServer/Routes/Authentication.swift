@@ -88,6 +88,7 @@ package struct AuthenticatedRequest: Sendable {
     let role: APIKey.Role
     /// The public part of the key; `nil` for a command of the operator.
     let keyId: String?
+    var isOperator: Bool { keyId == nil }
     /// The environments of the request.
     let environment: RequestedEnvironment
     /// The app of the key; for a command of the operator possibly several or none.
@@ -109,9 +110,6 @@ package struct AuthenticatedRequest: Sendable {
         // All declarations of the field read the same values.
         environment = RequestedEnvironment(values[.environments]?.string)
     }
-
-    /// Whether a command of the operator makes the request, without HTTP.
-    var isOperator: Bool { keyId == nil }
 
     /// The first app.
     fileprivate var bundleId: String { apps.first ?? "" }

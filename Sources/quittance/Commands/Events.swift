@@ -16,8 +16,7 @@ struct Events: AsyncParsableCommand {
 
               quittance events --key-file key
               quittance events --follow --kind subscription.renewed,purchase.made
-              QUITTANCE_KEY=qt_… quittance events --follow --json \\
-                  --server https://purchases.example.com
+              quittance events --key-file key --follow --server https://example.com
               quittance events --follow --forward http://localhost:3000/webhooks
 
             With --forward the command sends each event to your program, as the server sends webhooks: a signed POST \
@@ -40,11 +39,6 @@ struct Events: AsyncParsableCommand {
 
     @Option(help: "Print only events of these kinds, separated by commas.")
     var kind: String?
-
-    @Option(
-        help: "Print only events of this environment: production, sandbox, xcode or localTesting.",
-        transform: { try Environment.option($0, allowed: Environment.allCases) })
-    var environment: Environment?
 
     @Option(help: "Print only events of this customer: your app's id.")
     var customer: String?
@@ -85,7 +79,7 @@ struct Events: AsyncParsableCommand {
                 ["events"],
                 [
                     "after": cursor, "limit": "\(Self.pageLimit)", "wait": wait > 0 ? "\(wait)" : nil, "kind": kind,
-                    "environment": environment?.optionName, "customer": customer,
+                    "environment": server.environment?.optionName, "customer": customer,
                 ], wait: .seconds(Int64(wait)))
             guard let events = page["items"]?.array else { throw server.isNotOurs }
             for event in events {

@@ -30,9 +30,8 @@ struct OperationTarget: ParsableArguments {
     func validate() throws {
         if let server { try ServerConnection.require(server) }
         guard server != nil || keyFile == nil else { throw ValidationError("--key-file needs --server.") }
-        guard server == nil || bundleId == nil else { throw ValidationError("The app is that of the key.") }
-        guard server == nil || options.config == nil && options.database == nil && options.roots.isEmpty else {
-            throw ValidationError("--server takes none of --config, --database and --root: the server has its own.")
+        guard server == nil || bundleId ?? options.config ?? options.database ?? options.roots.first == nil else {
+            throw ValidationError("--server takes no --bundle-id, --config, --database or --root: the key has an app.")
         }
     }
 }
@@ -98,18 +97,12 @@ struct OperationCommand<Name: NamedOperation>: AsyncParsableCommand, CustomRefle
 
     func run() async throws {
         let (bytes, json) = try await answer(bytes: words)
-        do {
-            if !target.json, let text = Self.operation.text?(json) {
-                if text.isEmpty { return Terminal.report("There is nothing to show.") }
-                try Terminal.print(text.printableLines)
-                if let remark = Self.operation.remark?(json) { Terminal.printError(remark.printableLines) }
-            } else {
-                try Terminal.write(bytes + [UInt8(ascii: "\n")])
-            }
-        } catch {
-            // A full disk, for example.
-            if !Self.operation.isRead { Terminal.report("It was done all the same.") }
-            throw error
+        if !target.json, let text = Self.operation.text?(json) {
+            if text.isEmpty { return Terminal.report("There is nothing to show.") }
+            try Terminal.print(text.printableLines)
+            if let remark = Self.operation.remark?(json) { Terminal.printError(remark.printableLines) }
+        } else {
+            try Terminal.write(bytes + [UInt8(ascii: "\n")])
         }
         if Self.operation.isFailure(json) { throw ExitCode(1) }
     }
@@ -130,19 +123,14 @@ struct OperationCommand<Name: NamedOperation>: AsyncParsableCommand, CustomRefle
 
     /// Refuses an id that no customer has, which a person may have mistyped.
     private func requireKnown(_ id: String) async throws {
-        // Support would ask the App Store about an order.
-        let isOrder = HistoryQuestion.isOrderId(id)
-        let answer =
-            try await isOrder
-            ? OperationCommand<GetCustomer>(target).reply(["customer": [id]])
-            : OperationCommand<ShowSupport>(target).reply(["id": [id]])
-        // A client key may not ask support.
+        let answer = try await OperationCommand<ShowSupport>(target).reply(["id": [id]])
+        // A client key may not ask.
         guard answer.status != 403 else { return }
-        let json = try answer.success(of: isOrder ? GetCustomer.operation : ShowSupport.operation)
-        let isKnown = (json["items"]?.array ?? [json]).contains { $0["ids"]?.array?.contains(.string(id)) == true }
-        if isKnown { return }
-        let found = json["found"]?.array?.compactMap(\.string).joined(separator: "; ")
-        throw Terminal.failure("No customer has the id “\(id)”.\(found.map { " It names \($0)." } ?? "")".printable)
+        let json = try answer.success(of: ShowSupport.operation)
+        let ids = (json["items"]?.array ?? []).flatMap { $0["ids"]?.array ?? [] }
+        guard !ids.contains(.string(id)) else { return }
+        let found = (json["found"]?.array ?? []).compactMap(\.string).joined(separator: "; ")
+        throw Terminal.failure("No customer has the id “\(id)”. It names \(found).".printable)
     }
 
     /// The answer as HTTP has it, also to a refusal.

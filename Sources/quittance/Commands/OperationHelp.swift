@@ -28,17 +28,16 @@ extension Field {
 
     /// The meaning as a sentence, without marks and links, and the form.
     private var sentence: String {
-        let file = isFile ? " A file, or - for standard input." : ""
-        let form =
-            switch form {
-            case .time: " Such as 2026-01-31T12:00:00Z, 2026-01-31 or \(isPast ? "7d: days ago" : "30d: days ahead")."
-            case .number(let range) where !meaning.contains("\(range.upperBound)"):
-                " From \(range.lowerBound) to \(range.upperBound)."
-            case .word(let words) where !words.allSatisfy(meaning.contains): " One of \(words.joined(separator: ", "))."
-            case .list: " May be repeated."
-            default: ""
-            }
-        return meaning.replacing(/; see \[.*/, with: "").asSentence + file + form
+        var text = meaning.replacing(/; see \[.*/, with: "").asSentence
+        if isFile { text += " A file, or - for standard input." }
+        switch form {
+        case .time: text += " Such as 2026-01-31, 2026-01-31T12:00:00Z or \(isPast ? "7d: days ago" : "30d: days on")."
+        case .number(let range) where !meaning.contains("\(range.upperBound)"):
+            text += " From \(range.lowerBound) to \(range.upperBound)."
+        case .list: text += " May be repeated."
+        default: break
+        }
+        return text
     }
 
     /// The field in the usage of a command, if it is required.

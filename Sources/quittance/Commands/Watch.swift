@@ -14,8 +14,7 @@ struct Watch: AsyncParsableCommand {
             that the server counts for your app. Ends with Ctrl-C, or after the first answer with --once.
 
               quittance watch anna --key-file key
-              QUITTANCE_KEY=qt_… quittance watch anna --json \\
-                  --server https://purchases.example.com
+              quittance watch anna --key-file key --json --server https://example.com
 
             Exit status: 0 with --once; 1 if the server refuses the request; 2 if it does not answer.
             """)
@@ -24,11 +23,6 @@ struct Watch: AsyncParsableCommand {
     var customer: String
 
     @OptionGroup var server: RunningServer
-
-    @Option(
-        help: "Ask about this environment alone: production, sandbox, xcode or localTesting.",
-        transform: { try Environment.option($0, allowed: Environment.allCases) })
-    var environment: Environment?
 
     @Flag(help: "Print each answer as a JSON document on one line.")
     var json = false
@@ -45,7 +39,7 @@ struct Watch: AsyncParsableCommand {
     func run() async throws {
         var shown: WatchedCustomer?
         repeat {
-            let body = try await server.get(["customers", customer], ["environment": environment?.optionName])
+            let body = try await server.get(["customers", customer], ["environment": server.environment?.optionName])
             guard let answer = WatchedCustomer(body) else { throw server.isNotOurs }
             if shown == nil { server.reportUnknown(customer, body) }
             if answer != shown { try Terminal.print(json ? answer.json : answer.line) }

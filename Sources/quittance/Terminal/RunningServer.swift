@@ -18,6 +18,11 @@ struct RunningServer: ParsableArguments {
         help: "The file with an API key of the app. Default: the variable QUITTANCE_KEY.", completion: .file())
     var keyFile: String?
 
+    @Option(
+        help: "Ask about this environment alone: production, sandbox, xcode or localTesting.",
+        transform: { try Environment.option($0, allowed: Environment.allCases) })
+    var environment: AppStoreModel.Environment?
+
     func validate() throws { try ServerConnection.require(server) }
 
     /// The answer to a GET request.
@@ -32,9 +37,8 @@ struct RunningServer: ParsableArguments {
         _ path: [String], _ query: KeyValuePairs<String, String?> = [:], wait: Duration = .zero
     ) async throws -> JSONValue {
         let parameters = query.compactMap { name, value in value.map { (name, $0) } }
-        let answer = try await ServerConnection(server, keyFile: keyFile).answer(
-            to: "GET", ["v1"] + path, parameters, wait: wait)
-        return try answer.success()
+        let connection = try ServerConnection(server, keyFile: keyFile)
+        return try await connection.answer(to: "GET", ["v1"] + path, parameters, wait: wait).success()
     }
 
     /// Says that no customer has an id, which a person may have mistyped. A customer may get the id later.
@@ -55,10 +59,8 @@ struct APIAnswer {
     /// The address of the server; `nil` for the ledger.
     var server: String?
 
-    /// The JSON of a successful answer.
+    /// The JSON of a successful answer. Only the operation's own refusals read as those of the ledger.
     ///
-    /// - Parameter operation: The operation of the command. Its own refusals read as those of the ledger. Before others
-    ///   stand the server and the status.
     /// - Throws: Exit status 1 for a refusal, `ValidationError` for a wrong request.
     @inline(never)
     func success(of operation: PurchaseServer.Operation? = nil) throws -> JSONValue {
@@ -69,7 +71,7 @@ struct APIAnswer {
             throw Terminal.failure("\(server ?? "It") answers \(status), but is no Quittance server.")
         }
         let code = (error?["code"]?.string).flatMap(ErrorCode.init) ?? .internal
-        // The last first: a member may have the name of a part of the path.
+        // A member may have the name of a part of the path, which stands before it.
         for field in (operation?.fields ?? []).reversed() {
             message.replace("“\(field.name)”", with: field.name(isOption: true))
         }
@@ -105,10 +107,9 @@ struct ServerConnection {
     private static let answerLimit = 16 << 20
 
     static func require(_ address: String) throws {
-        // A password would be seen by other users, and a path after a query would be part of it.
-        guard let url = URL(string: address), url.isReachable,
-            url.user ?? url.password ?? url.query ?? url.fragment == nil
-        else {
+        // Other users see a password, and a query would swallow the path.
+        let url = URL(string: address)
+        guard url?.isReachable == true, url?.user ?? url?.password ?? url?.query ?? url?.fragment == nil else {
             throw ValidationError("--server takes an address such as http://127.0.0.1:8080, without ?, # and a user.")
         }
     }
@@ -151,18 +152,13 @@ struct ServerConnection {
             throw ExitCode(2)
         }
         guard !(300...399).contains(answer.status.code) else {
-            let location = answer.headers[canonicalForm: "Location"].first
-            let place = location.map { " to \($0.prefix(Self.shown))".printable } ?? ""
+            let place = answer.headers.first(name: "Location").map { " to \($0.shortened.printable)" } ?? ""
             Terminal.printError(
                 "quittance: \(address) redirects\(place), and did nothing. Pass the address of the server itself.")
             throw ExitCode(2)
         }
-        return APIAnswer(
-            status: Int(answer.status.code), bytes: Array(answer.body.readableBytesView), server: address)
+        return APIAnswer(status: Int(answer.status.code), bytes: Array(buffer: answer.body), server: address)
     }
-
-    /// The greatest number of characters of an address in an error.
-    private static let shown = 200
 
     private func url(_ path: [String], _ query: [(name: String, value: String)]) -> String {
         var allowed = CharacterSet.urlPathAllowed

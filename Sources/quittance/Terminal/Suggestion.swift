@@ -29,9 +29,8 @@ enum Suggestion {
             let command = path(words, from: root).commands.last
         else { return message }
         let options = options(of: command, root)
-        // --key means --key-file.
-        let nearest = Spelling.nearest(to: String(found.1), in: options).first
-        guard let option = nearest ?? options.first(where: { $0.hasPrefix("\(found.1)-") }) else { return message }
+        let longer = options.first { $0.hasPrefix("\(found.1)-") }
+        guard let option = Spelling.nearest(to: String(found.1), in: options).first ?? longer else { return message }
         return message.replacing(found.0, with: "Unknown option '\(found.1)'. Did you mean '\(option)'?")
     }
 
