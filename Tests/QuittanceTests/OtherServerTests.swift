@@ -115,6 +115,14 @@ import Testing
         }
     }
 
+    @Test func `a failure of TLS is said in words, without the names of libraries`() async throws {
+        try await Self.withServer(200, "{}") { address in
+            let outcome = try Self.run("webhooks list", address.replacing("http:", with: "https:"))
+            #expect(outcome.status == 2 && outcome.error.contains("does not answer: "), "\(outcome)")
+            #expect(outcome.error.firstMatch(of: /SSL|HTTPClient|\.(?:cc|swift)/) == nil, "\(outcome)")
+        }
+    }
+
     @Test func `the question before what cannot be undone names the server and what was given`() async throws {
         try await Self.withServer(200, #"{"items":[{"ids":["anna"]}],"found":[]}"#) { address in
             let command = [CommandLineTests.program.path, "customer", "delete", "anna", "--environment", "sandbox"]

@@ -136,8 +136,7 @@ extension Field {
         return time.map { .number("\($0.milliseconds)") } ?? .string(text)
     }
 
-    /// The midnight in UTC some days, such as `30d`, after the next one or before the last one: the same command names
-    /// the same time all day.
+    /// The midnight in UTC some days, such as `30d`, after the next or before the last one: the same all day.
     private func time(_ text: String, from now: Timestamp) -> Timestamp? {
         guard text.hasSuffix("d"), let days = Int64(text.dropLast()), (0...100_000).contains(days) else { return nil }
         let today = now.milliseconds / 86_400_000

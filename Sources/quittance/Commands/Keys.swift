@@ -238,7 +238,7 @@ extension ServerConfiguration {
     func bundleId(_ named: String?) throws -> String {
         let known = apps.map(\.identity.bundleId)
         guard let app = named ?? (known.count == 1 ? known[0] : nil) else {
-            throw ValidationError("Which app? Pass --bundle-id, or --config with a single app. Some commands take --server.")
+            throw ValidationError("Which app? Pass --bundle-id, or --config with one app. Some commands take --server.")
         }
         try TextForm.bundleID.require(app, in: "--bundle-id")
         guard known.isEmpty || known.contains(app) else {

@@ -59,9 +59,7 @@ struct APIAnswer {
     /// The address of the server; `nil` for the ledger.
     var server: String?
 
-    /// The JSON of a successful answer. Only the operation's own refusals read as those of the ledger.
-    ///
-    /// - Throws: Exit status 1 for a refusal, `ValidationError` for a wrong request.
+    /// The JSON of a success. Of the refusals, which are thrown, only the operation's own read as those of the ledger.
     @inline(never)
     func success(of operation: PurchaseServer.Operation? = nil) throws -> JSONValue {
         let json = JSONValue(readable: bytes)
@@ -82,9 +80,8 @@ struct APIAnswer {
         let isOwn = operation?.errors.union([.invalidRequest]).contains(code) == true && message != ErrorCode.noRoute
         if let server, !isOwn { message = "\(server) answers \(status). \(message)" }
         message = message.printableLines.withoutAPIKeys
-        // The same command can never succeed.
-        let isWrongUsage = [.invalidRequest, .invalidCursor, .webhookURLRefused].contains(code)
-        throw isOwn && isWrongUsage ? ValidationError(message) : Terminal.failure(message)
+        let neverSucceeds = [.invalidRequest, .invalidCursor, .webhookURLRefused].contains(code)
+        throw isOwn && neverSucceeds ? ValidationError(message) : Terminal.failure(message)
     }
 }
 
