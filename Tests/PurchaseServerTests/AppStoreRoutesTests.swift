@@ -284,19 +284,20 @@ import Testing
         }
     }
 
+    private static let uuid = "0d6e5c0a-6a52-4a0b-9d4b-0f1f4e3a9b11"
     private static let routes: [(HTTPRequest.Method, String, String)] = [
         (.post, "/v1/backfill", #"{"transactionId":"1"}"#), (.get, "/v1/orders/M1", ""),
         (.get, "/v1/transactions/1/refunds", ""),
-        (.put, "/v1/transactions/1/app-account-token", #"{"appAccountToken":"x"}"#),
+        (.put, "/v1/transactions/1/app-account-token", #"{"appAccountToken":"\#(uuid)"}"#),
         (
             .post, "/v1/subscriptions/1/extension",
             #"{"extendByDays":1,"extendReasonCode":0,"requestIdentifier":"a"}"#
         ),
         (
             .post, "/v1/extensions",
-            #"{"extendByDays":1,"extendReasonCode":0,"requestIdentifier":"a","productId":"month"}"#
+            #"{"extendByDays":1,"extendReasonCode":0,"requestIdentifier":"\#(uuid)","productId":"month"}"#
         ),
-        (.get, "/v1/extensions/month/a", ""),
+        (.get, "/v1/extensions/month/\(uuid)", ""),
     ]
 
     @Test func `each route needs an In-App Purchase key, an App Store and its answer`() async throws {
@@ -399,6 +400,29 @@ import Testing
         #expect(job?.failure?.hasPrefix("revocationUnknown") == true, "\(job?.failure ?? "")")
     }
 
+    @Test(
+        arguments: [
+            (.get, "/v1/orders/a%20b", ""), (.get, "/v1/transactions/abc/refunds", ""),
+            (.put, "/v1/transactions/1/app-account-token", #"{"appAccountToken":"anna"}"#),
+            (.put, "/v1/transactions/1/app-account-token", #"{"appAccountToken":""}"#),
+            (
+                .post, "/v1/subscriptions/1/extension",
+                #"{"extendByDays":1,"extendReasonCode":0,"requestIdentifier":""}"#
+            ),
+            (
+                .post, "/v1/extensions",
+                #"{"extendByDays":1,"extendReasonCode":0,"requestIdentifier":"x","productId":"month"}"#
+            ),
+            (.get, "/v1/extensions/month/x", ""), (.post, "/v1/backfill", #"{"orderId":"a b"}"#),
+        ] as [(HTTPRequest.Method, String, String)])
+    func `an id that cannot be Apple's is refused before the App Store is asked`(
+        method: HTTPRequest.Method, path: String, body: String
+    ) async throws {
+        let shop = try await Shop()
+        let (status, answer) = try await shop.server.send(method, path, body)
+        #expect(status == .badRequest && answer["error"]?["code"]?.string == "invalidRequest", "\(answer.compactText)")
+    }
+
     // MARK: - Orders and refunds
 
     @Test func `the transactions of an order and the refunds of a customer are recorded and answered`() async throws {
@@ -461,8 +485,6 @@ import Testing
         let (found, customer) = try await shop.server.send(.get, "/v1/customers/\(account)")
         #expect(found == .ok)
         #expect(customer["subscriptions"]?.array?.first?["originalTransactionId"]?.string == shop.id)
-        let (refused, refusal) = try await shop.server.send(.put, path, #"{"appAccountToken":"anna"}"#)
-        #expect(refused == .badRequest && refusal["error"]?["code"]?.string == "appStoreRefused")
     }
 
     @Test func `an extension for all subscribers is begun, and its progress is told`() async throws {

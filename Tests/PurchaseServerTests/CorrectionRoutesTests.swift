@@ -42,7 +42,8 @@ import Testing
         let typed = #"{"customers":["annna"],"reason":"x"}"#
         let (unknown, refusal) = try await world.send(.post, "/v1/transactions/1/move", typed)
         #expect(unknown == .notFound && refusal["error"]?["code"]?.string == "unknownCustomer")
-        #expect(refusal["error"]?["message"]?.string?.contains("Near are “anna”.") == true, "\(refusal.compactText)")
+        #expect(
+            refusal["error"]?["message"]?.string?.contains("Did you mean “anna”?") == true, "\(refusal.compactText)")
         #expect(try await world.send(.post, "/v1/transactions/9/move", body).0 == .notFound)
     }
 

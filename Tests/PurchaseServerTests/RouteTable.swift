@@ -50,7 +50,7 @@ struct RouteTable {
     }
 
     private func takes(_ route: APIRoute) -> String {
-        let path = route.fields(in: .path).map { "`{\($0.name)}`: \($0.meaning)" }
+        let path = route.fields(in: .path).map { "`{\($0.name)}`: \($0.explanation)" }
         let query = route.fields(in: .query).map { "`?\($0.name)`" + ($0 == .environments ? " or `any`" : "") }
         let body = route.bodyLimit.map { limit in
             let members = route.fields(in: .body).map { "`\($0.name)`" }.joined(separator: ", ")
@@ -67,7 +67,7 @@ struct RouteTable {
     private var parameters: [String] {
         var seen: Set<Field> = []
         return routes.flatMap { $0.fields(in: .query) }.filter { seen.insert($0).inserted }.map {
-            "| `\($0.name)` | \($0.meaning) |"
+            "| `\($0.name)` | \($0.explanation) |"
         }
     }
 

@@ -37,6 +37,24 @@ import Testing
         }
     }
 
+    /// No test of a command has all members of an answer: a line with a mistyped name would only be shorter.
+    @Test func `each name in a line is a member of an answer`() throws {
+        func files(_ folder: String) throws -> [String] {
+            let path = Project.root.appendingPathComponent("Sources/PurchaseServer/\(folder)").path
+            return try FileManager.default.contentsOfDirectory(atPath: path).map {
+                "Sources/PurchaseServer/\(folder)/\($0)"
+            }
+        }
+        let answers = try files("Answers").map(Project.text).joined()
+        for file in try files("Operations") {
+            for call in try Project.text(file).matches(of: /[^a-z]lines\(([^()]*)\)/) {
+                for name in call.output.1.matches(of: /"(?:no-)?([A-Za-z]+)/) {
+                    #expect(answers.contains("var \(name.output.1): "), "\(file) \(name.output.1)")
+                }
+            }
+        }
+    }
+
     @Test(arguments: VerificationError.Code.allCases.filter { $0 != .otherDevice })
     func `each reason against a document is a code of an error`(reason: VerificationError.Code) {
         #expect(ErrorCode(rawValue: reason.rawValue) != nil)

@@ -86,6 +86,7 @@ struct HostileText: Sendable {
                 case .line: "one line"
                 case .lines: "also tabs and line ends"
                 case .letters(let others): "A to Z, a to z, digits, `\(others)`"
+                case .only(_, let characters): characters
                 }
             let length = form.characters == .line || form.characters == .lines ? " \(form.unit)" : ""
             return "| \(form.name) | \(form.size)\(length) | \(characters) | \(names) |"

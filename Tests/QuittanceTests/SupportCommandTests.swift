@@ -233,7 +233,7 @@ import Testing
         #expect(outcome.status == 1 && outcome.output.isEmpty, "\(outcome)")
         #expect(outcome.error.contains("names no customer and no purchase in com.example, com.example.other."))
         #expect(!outcome.error.contains("\u{200d}"))
-        #expect(outcome.error.contains("Near are “anna”.") == (id == "anno"), "\(outcome.error)")
+        #expect(outcome.error.contains("Did you mean “anna”?") == (id == "anno"), "\(outcome.error)")
         #expect(outcome.error.contains("add inAppPurchaseKey to the app") == (id == "MV5G8XK2PQ"))
     }
 

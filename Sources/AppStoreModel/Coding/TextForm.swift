@@ -13,6 +13,8 @@ package struct TextForm: Hashable, Sendable {
         case lines
         /// The letters and digits of ASCII, and these characters.
         case letters(String)
+        /// These characters, with their name in sentences.
+        case only(String, String)
     }
 
     package enum Unit: String, Sendable {
@@ -39,7 +41,8 @@ package struct TextForm: Hashable, Sendable {
 
     /// The length, such as `1 to 256`.
     package var size: String {
-        length.lowerBound == 0 ? "at most \(length.upperBound)" : "\(length.lowerBound) to \(length.upperBound)"
+        if length.lowerBound == 0 { return "at most \(length.upperBound)" }
+        return length.count == 1 ? "\(length.lowerBound)" : "\(length.lowerBound) to \(length.upperBound)"
     }
 
     /// The form as a sentence.
@@ -50,6 +53,7 @@ package struct TextForm: Hashable, Sendable {
             "\(name) has \(size) \(unit.rawValue), and no direction marks or control characters except tabs and line "
                 + "ends."
         case .letters(let others): "\(name) has \(size) letters (A to Z, a to z), digits and characters of “\(others)”."
+        case .only(_, let characters): "\(name) has \(size) \(characters)."
         }
     }
 
@@ -77,6 +81,7 @@ extension TextForm.Characters {
         case .lines: !scalar.isRefused || "\t\n\r".unicodeScalars.contains(scalar)
         case .letters(let others):
             "0"..."9" ~= scalar || "A"..."Z" ~= scalar || "a"..."z" ~= scalar || others.unicodeScalars.contains(scalar)
+        case .only(let characters, _): characters.unicodeScalars.contains(scalar)
         }
     }
 }

@@ -36,12 +36,12 @@ public struct GrantRequest: Hashable, Sendable {
     /// present time only when the grant is made.
     public var fault: String? {
         if let id {
-            if let fault = TextForm.grantID.fault(in: id) { return "id: \(fault)" }
+            if let fault = TextForm.grantID.fault(in: id) { return "“id”: \(fault)" }
             // A path segment of periods would be another path.
-            if id.allSatisfy({ $0 == "." }) { return "id: The id of a grant has not only periods." }
+            if id.allSatisfy({ $0 == "." }) { return "“id” may not have only periods." }
         }
-        if let fault = TextForm.why.fault(in: why) { return "why: \(fault)" }
-        if let until, until > CustomerGrant.latestEnd { return "until is at most the end of the year 9999." }
+        if let fault = TextForm.why.fault(in: why) { return "“why”: \(fault)" }
+        if let until, until > CustomerGrant.latestEnd { return "“until” is at most the end of the year 9999." }
         return author.fault
     }
 
@@ -64,7 +64,7 @@ public struct GrantRequest: Hashable, Sendable {
 extension CustomerGrant.Author {
     /// The fault of the name, as a sentence; `nil` without a fault.
     public var fault: String? {
-        name.flatMap { TextForm.author.fault(in: $0) }.map { "by: \($0)" }
+        name.flatMap { TextForm.author.fault(in: $0) }.map { "“by”: \($0)" }
     }
 }
 
@@ -99,8 +99,8 @@ public enum GrantRefusal: Hashable, Sendable, CaseIterable {
             The customer has \(CustomerGrant.maxActive) grants that have not ended: end a grant before you make a \
             further grant.
             """
-        case .beginIsAhead: "from is in the future: a grant counts at once. Omit from, or make the grant later."
-        case .endIsPast: "until is not in the future: the grant would have ended already."
+        case .beginIsAhead: "“from” is in the future: a grant counts at once. Omit “from”, or make the grant later."
+        case .endIsPast: "“until” is not in the future: the grant would have ended already."
         }
     }
 }

@@ -30,6 +30,16 @@ extension TextForm {
         "The URL of an endpoint", 1...2048, .characters, .letters("!#$%&'()*+,-./:;=?@[]_~"))
     /// Longer than any usual id. UUIDs and the ids of proxies have such characters.
     package static let requestID = TextForm("The id of a request", 1...128, .characters, .letters("-._"))
+    /// Several times as long as Apple's ids.
+    package static let transactionID = TextForm("A transaction id", 1...64, .characters, .only("0123456789", "digits"))
+    /// Several times as long as Apple's ids, such as MV5G8XK2PQ.
+    package static let orderID = TextForm(
+        "An order id", 1...64, .characters,
+        .only("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", "capital letters and digits"))
+    package static let uuid = TextForm(
+        "A UUID", 36...36, .characters, .only("0123456789ABCDEFabcdef-", "hexadecimal digits and hyphens"))
+    /// Apple's limit.
+    package static let extensionID = TextForm("The id of an extension", 1...128, .characters)
     /// Longer than keys in PEM, and than paths of files.
     package static let setting = TextForm("Any other text in the configuration", 0...4096, .bytes, .lines)
     /// Longer than all kinds of events together.
@@ -38,6 +48,6 @@ extension TextForm {
     /// The forms in the order of the table.
     package static let all: [TextForm] = [
         customerID, bundleID, catalogueName, grantID, why, reason, author, attributeName, attributeValue, webhookURL,
-        requestID, setting, other,
+        requestID, transactionID, orderID, uuid, extensionID, setting, other,
     ]
 }

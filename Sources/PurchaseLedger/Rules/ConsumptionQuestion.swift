@@ -36,12 +36,12 @@ public struct ConsumptionInformation: Codable, Hashable, Sendable {
     /// - Parameter isSubscription: Whether the purchase is an auto-renewable subscription; `nil` if unknown.
     public func fault(isSubscription: Bool?) -> String? {
         let percentage = consumptionPercentage ?? 0
-        guard (0...100_000).contains(percentage) else { return "consumptionPercentage is not from 0 to 100000." }
+        guard (0...100_000).contains(percentage) else { return "“consumptionPercentage” is not from 0 to 100000." }
         if let deliveryStatus, deliveryStatus != .delivered, percentage != 0 {
-            return "consumptionPercentage of what was not delivered is not 0."
+            return "“consumptionPercentage” must be 0 if the purchase was not delivered."
         }
         if isSubscription == false, refundPreference == .grantProrated, !(1..<100_000).contains(percentage) {
-            return "GRANT_PRORATED needs a consumptionPercentage above 0 and below 100000."
+            return "GRANT_PRORATED needs a “consumptionPercentage” above 0 and below 100000."
         }
         return nil
     }

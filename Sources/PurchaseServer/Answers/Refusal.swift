@@ -87,7 +87,7 @@ struct Refusal: Error {
 
     static let invalidPeriodsCursor = Refusal(
         .invalidCursor,
-        "periods is not a cursor of this subscription: send the periodsCursor of its last page, or omit it.")
+        "“periods” is not a cursor of this subscription: send the periodsCursor of its last page, or omit “periods”.")
 
     static func notFound(_ what: String) -> Refusal {
         Refusal(.notFound, "\(what) is not known here.")

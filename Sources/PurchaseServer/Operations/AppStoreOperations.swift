@@ -16,7 +16,7 @@ private let limit = Duration.seconds(20)
 
 package enum LookUpOrder: NamedOperation {
     private static let order = Field(
-        "id", in: .path, "an order id, from the e-mail to a customer", option: "order-id")
+        "id", in: .path, "an order id, from the e-mail to a customer", .text(.orderID), option: "order-id")
 
     package static let operation = Operation(
         .get, "/v1/orders/{id}", "asks for the transactions of an order", command: "app-store order",
@@ -56,7 +56,8 @@ package enum ReadRefunds: NamedOperation {
 }
 
 package enum SetAppAccountToken: NamedOperation {
-    private static let account = Field("appAccountToken", "the account: a UUID", isRequired: true, isArgument: true)
+    private static let account = Field(
+        "appAccountToken", "the account: a UUID", .text(.uuid), isRequired: true, isArgument: true)
 
     package static let operation = Operation(
         .put, "/v1/transactions/{id}/app-account-token", "sets the account of a purchase",
@@ -72,15 +73,16 @@ package enum SetAppAccountToken: NamedOperation {
 
 // MARK: - Extensions
 
-private let days = Field("extendByDays", "the days", .number(1...90), isRequired: true, option: "days")
+private let days = Field("extendByDays", "the number of days", .number(1...90), isRequired: true, option: "days")
 private let code = Field(
     "extendReasonCode", "0 undeclared, 1 customer satisfaction, 2 other, 3 service issue or outage", .number(0...3),
     isRequired: true, option: "reason")
-private let identifier = Field(
-    "requestIdentifier", "a UUID for this request, the same again only to repeat it after a failure", isRequired: true,
-    isMadeUp: true)
-
 package enum ExtendSubscription: NamedOperation {
+    // Apple allows any text.
+    private static let identifier = Field(
+        "requestIdentifier", "a UUID, the same again only to repeat a request that failed", .text(.extensionID),
+        isRequired: true, isMadeUp: true)
+
     package static let operation = Operation(
         .post, "/v1/subscriptions/{id}/extension", "extends the renewal date of a subscription",
         command: "app-store extend",
@@ -93,19 +95,21 @@ package enum ExtendSubscription: NamedOperation {
         [.purchase, .environment, days, code, identifier], upTo: bodyLimit, errors: ErrorCode.ofAppStore
     ) { request in
         let asked = ExtendRenewalDateRequest(
-            extendByDays: request[days]?.integer.map(Int.init) ?? 0,
-            extendReasonCode: Open(rawValue: request[code]?.integer.map(Int.init) ?? 0),
+            extendByDays: request.number(days), extendReasonCode: Open(rawValue: request.number(code)),
             requestIdentifier: request.text(identifier))
         return try await Answer(request.reconciler().extend(asked, of: request.text(.purchase), within: limit))
     }
 }
 
 package enum ExtendAll: NamedOperation {
+    private static let identifier = Field(
+        "requestIdentifier", "a UUID, the same again only to repeat a request that failed", .text(.uuid),
+        isRequired: true, isMadeUp: true)
     private static let product = Field(
         "productId", "the product", .text(.catalogueName), isRequired: true, option: "product-id", isArgument: true)
     private static let storefronts = Field(
-        "storefrontCountryCodes", "a storefront's country, such as DEU; all without it",
-        .list(.other, atMost: 1000), option: "storefront")
+        "storefrontCountryCodes", "a storefront's country, such as DEU", .list(.other, atMost: 1000),
+        option: "storefront", standard: "all")
 
     package static let operation = Operation(
         .post, "/v1/extensions", "extends all active subscriptions of a product", command: "app-store extend-all",
@@ -120,8 +124,7 @@ package enum ExtendAll: NamedOperation {
         question: { try await question($0) }
     ) { request in
         var asked = MassExtendRenewalDateRequest(
-            extendByDays: request[days]?.integer.map(Int.init) ?? 0,
-            extendReasonCode: Open(rawValue: request[code]?.integer.map(Int.init) ?? 0),
+            extendByDays: request.number(days), extendReasonCode: Open(rawValue: request.number(code)),
             requestIdentifier: request.text(identifier), productId: request.text(product))
         asked.storefrontCountryCodes = request[storefronts]?.array?.compactMap(\.string)
         return try await Answer(request.reconciler().extendAll(asked, within: limit))
@@ -131,7 +134,7 @@ package enum ExtendAll: NamedOperation {
         let name = request.text(product)
         let count = try await request.ledger.activeSubscriptions(of: name, in: request.scope, at: request.now)
         let places = request[storefronts]?.array.map { " in \($0.compactMap(\.string).joined(separator: ", "))" } ?? ""
-        let number = request[days]?.integer ?? 0
+        let number = request.number(days)
         return """
             The ledger has \(count) active \(count == 1 ? "subscription" : "subscriptions") of \(name) in all \
             storefronts of \(request.scope.environment.rawValue). Extend all that the App Store has\(places) by \
@@ -144,10 +147,11 @@ package enum GetExtension: NamedOperation {
     private static let product = Field(
         "productId", in: .path, "the product", .text(.catalogueName), option: "product-id")
     private static let request = Field(
-        "requestIdentifier", in: .path, "the id of the extension", option: "request-identifier")
+        "requestIdentifier", in: .path, "the `requestIdentifier` of the extension", .text(.uuid),
+        option: "request-identifier")
 
     package static let operation = Operation(
-        .get, "/v1/extensions/{productId}/{requestIdentifier}", "says how far an extension of all is",
+        .get, "/v1/extensions/{productId}/{requestIdentifier}", "says how far an extension of all subscriptions is",
         command: "app-store extension-status", [product, request, .environment], unknown: "The extension",
         errors: ErrorCode.ofAppStore
     ) { asked in
@@ -160,8 +164,8 @@ package enum GetExtension: NamedOperation {
 // MARK: - A whole history
 
 package enum BackfillCustomer: NamedOperation {
-    private static let transaction = Field("transactionId", "any transaction id of the customer")
-    private static let order = Field("orderId", "an order id of the customer")
+    private static let transaction = Field("transactionId", "any transaction id of the customer", .text(.transactionID))
+    private static let order = Field("orderId", "an order id of the customer", .text(.orderID))
     private static let document = Field("document", "a document about the customer", .document)
 
     package static let operation = Operation(
@@ -197,16 +201,12 @@ package enum BackfillCustomer: NamedOperation {
             request[field]?.string.map { (field: field, text: $0) }
         }
         guard given.count == 1, let (field, text) = given.first else {
-            throw Refusal.invalid("The request has not one of transactionId, orderId and document.")
+            throw Refusal.invalid("Exactly one of “transactionId”, “orderId” and “document” is needed.")
         }
-        do throws(HistoryQuestionError) {
-            switch field {
-            case transaction: return try HistoryQuestion(transactionId: text)
-            case order: return try HistoryQuestion(orderId: text)
-            default: return try HistoryQuestion(document: text.utf8)
-            }
-        } catch {
-            throw Refusal.invalid("\(field.name): \(error)")
+        switch field {
+        case transaction: return try HistoryQuestion(transactionId: text)
+        case order: return try HistoryQuestion(orderId: text)
+        default: return try HistoryQuestion(document: text.utf8)
         }
     }
 }

@@ -38,8 +38,8 @@ package enum SetAttributes: NamedOperation {
         [.customer, attributes, .isNew], upTo: 64 << 10, errors: [.tooManyAttributes, .unknownCustomer],
         text: AttributesBody.lines
     ) { request in
-        try await request.requireKnown([request.customerId], makesNew: true)
         let changes = try (request[attributes]?.members ?? []).map(change)
+        try await request.requireKnown([request.customerId], makesNew: true)
         do {
             let found = try await request.ledger.setAttributes(
                 changes, of: request.customerId, in: request.scope.bundleId, at: request.now)
@@ -58,11 +58,11 @@ package enum SetAttributes: NamedOperation {
             Set(names).count == names.count, Set(names).isSubset(of: ["value", "updatedAt"])
         else {
             let form = "{\"NAME\": {\"value\": TEXT or null, \"updatedAt\": MILLISECONDS}}"
-            throw .invalid("attributes has the form \(form), and “\(member.name.prefix(shown))” does not.")
+            throw .invalid("“attributes” has the form \(form), and “\(member.name.prefix(shown))” does not.")
         }
         let time = try member.value["updatedAt"].read(
             as: { $0.integer(in: 0...Int64.max) },
-            else: Refusal.invalid("updatedAt is not a number of milliseconds since 1970."))
+            else: Refusal.invalid("“updatedAt” is not a number of milliseconds since 1970."))
         return CustomerAttributes.Change(member.name, value.string, at: time.map(Timestamp.init))
     }
 }

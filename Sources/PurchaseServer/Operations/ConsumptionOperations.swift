@@ -17,22 +17,19 @@ package enum GetConsumption: NamedOperation {
 }
 
 package enum SupplyConsumption: NamedOperation {
-    private static let consented = Field("customerConsented", "whether the customer consents to the answer", .flag)
-    private static let delivery = field("deliveryStatus", "Apple's word for the delivery", DeliveryStatus.self)
+    private static let consented = Field(
+        "customerConsented", "whether the customer consents to answers about consumption", .flag)
+    private static let delivery = Field(
+        "deliveryStatus", "Apple's word for how the delivery went", .word(DeliveryStatus.allCases.map(\.rawValue)))
     private static let sample = Field("sampleContentProvided", "whether there was a sample before the purchase", .flag)
     private static let percentage = Field(
-        "consumptionPercentage", "how much was used, in thousandths of a percent", .number(0...100_000))
-    private static let preference = field("refundPreference", "Apple's word for your wish", RefundPreference.self)
-
-    private static func field<Word: RawRepresentable<String> & CaseIterable>(
-        _ name: String, _ meaning: String, _: Word.Type
-    ) -> Field {
-        let words = Word.allCases.map(\.rawValue)
-        return Field(name, "\(meaning): \(words.joined(separator: ", "))", .word(words))
-    }
+        "consumptionPercentage", "how much of the purchase was used, in thousandths of a percent", .number(0...100_000))
+    private static let preference = Field(
+        "refundPreference", "Apple's word for your wish about the refund",
+        .word(RefundPreference.allCases.map(\.rawValue)))
 
     package static let operation = Operation(
-        .put, path, "supplies what the answer to the consumption request says", command: "app-store consume",
+        .put, path, "supplies the content of the answer to a consumption request", command: "app-store consume",
         // Several times the length of all members.
         [.transaction, .environment, consented, delivery, sample, percentage, preference], upTo: 4096,
         unknown: unknown, errors: [.consumptionClosed]

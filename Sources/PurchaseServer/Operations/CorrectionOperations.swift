@@ -26,8 +26,7 @@ package enum MovePurchase: NamedOperation {
     package static let operation = Operation(
         .post, "/v1/transactions/{id}/move", "makes customers the only owners of a purchase", command: "customer move",
         notes: """
-            An unknown customer needs --new. No document changes the owners afterwards. A later claim does if the \
-            claimPolicy accepts it.
+            An unknown customer needs --new. Neither a document nor a claim changes the owners afterwards.
 
               quittance customer move 410000000000001 --to anna \\
                   --reason 'bought for a second account' --config quittance.json

@@ -8,7 +8,7 @@ import PurchaseLedger
 /// pages once.
 package enum ListCustomers: NamedOperation {
     private static let after = Field(
-        "after", in: .query, "the `nextCursor` of the last page of customers; the first customer without it")
+        "after", in: .query, "the `nextCursor` of the last page of customers", standard: "the first customer")
     private static let email = Field(
         "email", in: .query, "only customers whose `$email` is exactly this text, at most 100 on a page",
         .text(.attributeValue))
@@ -32,7 +32,7 @@ package enum ListCustomers: NamedOperation {
     private static func page(_ request: AuthenticatedRequest) async throws -> Answer<CustomerListBody>? {
         let app = request.scope.bundleId
         let email = request[Self.email]?.string
-        guard email?.isEmpty != true else { throw Refusal.invalid("email is an e-mail address.") }
+        guard email?.isEmpty != true else { throw Refusal.invalid("“email” must be an e-mail address.") }
         let start = try request[after]?.string.map { (text) throws(Refusal) in
             try CustomerCursor(text, of: app, byEmail: email != nil)
         }

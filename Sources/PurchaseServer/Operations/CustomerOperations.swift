@@ -23,7 +23,7 @@ package enum CheckEntitlement: NamedOperation {
         .get, "/v1/customers/{id}/entitlements/{name}", "says whether a customer has an entitlement",
         command: "customer entitlement",
         roles: [.client, .server], [.customer, name, .environments], errors: [.unknownEntitlement],
-        text: lines("name", "isActive", "nextChange")
+        text: lines("name", "isActive:not active", "nextChange"), isFailure: { $0["isActive"] != .bool(true) }
     ) { try await Answer(check($0)) }
 
     /// Whether a customer has an active entitlement of this name. An unknown customer has none.
@@ -50,13 +50,15 @@ package enum CheckEntitlement: NamedOperation {
 
 package enum SubmitPurchases: NamedOperation {
     static let document = Field("document", "a signed document, or the base64 of an app receipt", .document)
-    static let documents = Field("documents", "several such texts", .list(nil, atMost: Submission.limit))
+    static let documents = Field(
+        "documents", "several signed documents or app receipts", .list(nil, atMost: Submission.limit))
     static let correct = Field("correct", "whether the customer becomes the owner whatever the claimPolicy", .flag)
 
     package static let operation = Operation(
         .post, "/v1/customers/{id}/purchases", "submits purchases of a customer", command: "purchases submit",
         roles: [.client, .server], [.customer, .environments, document, documents, correct, .isNew],
-        upTo: Submission.bodyLimit, errors: ErrorCode.ofDocuments.union([.otherRoots, .unknownCustomer])
+        upTo: Submission.bodyLimit, isOpen: true,
+        errors: ErrorCode.ofDocuments.union([.otherRoots, .unknownCustomer])
     ) { request in
         let recorded = try await record(request)
         let head = request.head
@@ -91,8 +93,10 @@ package enum SubmitPurchases: NamedOperation {
 package enum AddAlias: NamedOperation {
     package static let operation = Operation(
         .post, "/v1/customers/{id}/aliases", "adds another id of the same customer", command: "customer link",
+        notes: "If the other id is that of a customer, the two are merged. quittance customer unmerge undoes it.",
         // One id, with every character escaped.
-        [.customer, .environment, .alias], upTo: 4096, unknown: "The customer", text: CustomerBody.line
+        [.customer, .environment, .alias], upTo: 4096, unknown: "The customer", text: CustomerBody.line,
+        remark: { _ in "If the other id was a customer, quittance customer unmerge ends the merge." }
     ) { request in
         let isKnown = try await request.ledger.addAlias(
             request.text(.alias), to: request.customerId, in: request.scope, at: request.now)
@@ -119,14 +123,14 @@ package enum DeleteCustomer: NamedOperation {
 
 package enum RecordConsent: NamedOperation {
     private static let isGiven = Field(
-        "customerConsented", "whether the customer consents to these answers", .flag, isRequired: true)
+        "customerConsented", "whether the customer consents to answers about consumption", .flag, isRequired: true)
 
     package static let operation = Operation(
         .put, "/v1/customers/{id}/consent", "records whether the customer consents to answers about consumption",
         command: "customer consent",
         notes: "The App Store asks for such an answer before it decides about a refund.",
         [.customer, .environment, isGiven, .isNew], upTo: 4096, errors: [.unknownCustomer],
-        text: lines("id", "consentedAt")
+        text: lines("id", "consentedAt:does not consent")
     ) { request in
         try await request.requireKnown([request.customerId], makesNew: true)
         let time = try await request.ledger.recordConsent(

@@ -14,20 +14,18 @@ package enum ListEvents: NamedOperation {
     private static let maxPages = 20
 
     private static let after = Field(
-        "after", in: .query, "the cursor after which the page begins; the first event without it")
+        "after", in: .query, "the cursor after which the page begins", standard: "the first event")
     private static let limit = Field(
-        "limit", in: .query, "the most events on the page, from 1 to 500; 100 without it",
-        .number(1...Int64(pageLimit)))
+        "limit", in: .query, "the most events on the page", .number(1...Int64(pageLimit)), standard: "100")
     /// Many proxies end an idle request after a minute.
     private static let wait = Field(
-        "wait", in: .query, "the most seconds to wait for an event if there is none, from 0 to 60; 0 without it",
-        .number(0...60))
+        "wait", in: .query, "the most seconds to wait for an event if there is none", .number(0...60), standard: "0")
     fileprivate static let kind = Field(
-        "kind", in: .query, "only events of these kinds, separated by commas; all kinds without it",
-        .words(LedgerEvent.Kind.allCases.map(\.rawValue)))
+        "kind", in: .query, "only events of these kinds", .words(LedgerEvent.Kind.allCases.map(\.rawValue)),
+        standard: "all kinds")
     fileprivate static let customer = Field(
-        "customer", in: .query, "only events of the customer with this id; all customers without it",
-        .text(.customerID))
+        "customer", in: .query, "only events of the customer with this id", .text(.customerID),
+        standard: "all customers")
 
     package static let operation = Operation(
         .get, "/v1/events", "returns a page of what changed", command: "events",
@@ -35,8 +33,8 @@ package enum ListEvents: NamedOperation {
     ) { try await answer($0) }
 
     private static func answer(_ request: AuthenticatedRequest) async throws -> Answer<EventPageBody> {
-        let limit = request[limit]?.integer.map(Int.init) ?? 100
-        let wait = request[wait]?.integer ?? 0
+        let limit = request.number(limit)
+        let wait = request.number(wait)
         let filter = EventFilter(request)
         do {
             let (page, isAtEnd) = try await page(request, filter, limit)

@@ -31,7 +31,7 @@ package struct Field: Hashable, Sendable {
 
     package let name: String
     package let place: Place
-    /// A phrase such as `a transaction id`.
+    /// A phrase such as `a transaction id`. ``explanation`` has the form too.
     package let meaning: String
     package let form: Form
     package let isRequired: Bool
@@ -45,11 +45,13 @@ package struct Field: Hashable, Sendable {
     package let isMadeUp: Bool
     /// Whether a distance on the command line, such as `7d`, goes back from now.
     package let isPast: Bool
+    /// What counts without the field, such as `production` or `100`.
+    let standard: String?
 
     init(
         _ name: String, in place: Place = .body, _ meaning: String, _ form: Form = .text(.other),
         isRequired: Bool = false, isNullable: Bool = false, option: String? = nil, isArgument: Bool = false,
-        isMadeUp: Bool = false, isPast: Bool = false
+        isMadeUp: Bool = false, isPast: Bool = false, standard: String? = nil
     ) {
         self.name = name
         self.place = place
@@ -58,9 +60,24 @@ package struct Field: Hashable, Sendable {
         self.isRequired = isRequired || place == .path
         self.isArgument = isArgument || place == .path || form == .object
         self.isMadeUp = isMadeUp
+        self.isNullable = isNullable
+        self.standard = standard
         self.isPast = isPast
-        self.isNullable = isNullable || form == .time
         self.option = option ?? name.reduce("") { $0 + ($1.isUppercase ? "-\($1.lowercased())" : "\($1)") }
+    }
+
+    /// The meaning, the form, and what counts without the field: for the help, or for `docs/api.md`.
+    package var explanation: String {
+        let words =
+            switch form {
+            case .number(let range): ", from \(range.lowerBound) to \(range.upperBound)"
+            case .word(let words): ": \(words.alternatives(with: "`"))" + (isNullable ? ", or all" : "")
+            case .words: ", separated by commas" + (isNullable ? ", or all" : "")
+            case .time: ", \(timeForm)"
+            case .list: "; may be repeated"
+            default: ""
+            }
+        return meaning + words + (standard.map { "; \($0) without it" } ?? "")
     }
 }
 
@@ -69,26 +86,24 @@ package struct Field: Hashable, Sendable {
 extension Field {
     package static let customer = Field(
         "id", in: .path, "your app's own id for a customer", .text(.customerID), option: "customer")
-    static let transaction = Field("id", in: .path, "a transaction id", option: "transaction-id")
+    static let transaction = Field(
+        "id", in: .path, "a transaction id", .text(.transactionID), option: "transaction-id")
     /// For operations that find a purchase by any of its transactions.
     static let purchase = Field(
-        "id", in: .path, "any transaction id or the original transaction id of a purchase", option: "purchase")
+        "id", in: .path, "any transaction id or the original transaction id of a purchase", .text(.transactionID),
+        option: "purchase")
     static let alias = Field("alias", "another id of the customer", .text(.customerID), isRequired: true)
     static let reason = Field(
         "reason", "the reason; events keep it for ever, so name no person", .text(.reason), isRequired: true)
     static let environment = Field(
-        "environment", in: .query, "`production`, `sandbox`, `xcode` or `localTesting`; production without it",
-        .word(Environment.words))
+        "environment", in: .query, "the environment", .word(Environment.words), standard: "production")
     /// A filter of events.
     static let eventEnvironment = Field(
-        "environment", in: .query,
-        "`production`, `sandbox`, `xcode` or `localTesting`: only events of this environment; all without it",
-        .word(Environment.words))
+        "environment", in: .query, "only events of this environment", .word(Environment.words), standard: "all")
     /// For operations that can answer about several environments.
     package static let environments = Field(
-        "environment", in: .query,
-        "`production`, `sandbox`, `any`, `xcode` or `localTesting`; see [Environments](#environments)",
-        .word(Environment.words + ["any"]))
+        "environment", in: .query, "the environment that counts", .word(Environment.words + ["any"]),
+        standard: "those that `sandboxAccess` says")
 }
 
 extension Environment {
@@ -112,21 +127,25 @@ package struct FieldFault: Error, CustomStringConvertible {
     package var description: String { name + reason }
 
     static func missing(_ name: String) -> FieldFault { FieldFault(name, " is missing.") }
-    static func twice(_ name: String) -> FieldFault { FieldFault("“\(name.prefix(shown))”", " is given twice.") }
+    static func twice(_ name: String) -> FieldFault { FieldFault(name, " is given twice.") }
+    static func escape(in name: String) -> FieldFault {
+        FieldFault(name, " has a % without two hexadecimal digits, or is not UTF-8.")
+    }
 
     static func unknown(_ name: String, known: [String]) -> FieldFault {
-        let accepted = known.isEmpty ? "none" : known.joined(separator: " and ")
-        return FieldFault("“\(name.prefix(shown))”", " is unknown. This route accepts \(accepted).")
+        let accepted = known.isEmpty ? "none" : known.alternatives(" and ")
+        let near = Spelling.meant(by: name, in: known)
+        return FieldFault("“\(name.prefix(shown))”", " is unknown.\(near) This route accepts \(accepted).")
     }
 
     /// The greatest number of characters of a name or value in a sentence.
-    fileprivate static let shown = 40
+    static let shown = 40
 }
 
 extension Field {
     /// The name of the field in sentences: the member or parameter, or on the command line the argument or option.
     package func name(isOption: Bool) -> String {
-        !isOption ? name : isArgument ? "<\(option)>" : "--\(option)"
+        !isOption ? "“\(name)”" : isArgument ? "<\(option)>" : "--\(option)"
     }
 
     /// Checks a value.
@@ -146,41 +165,44 @@ extension Field {
             default: "\(value.compactText.prefix(FieldFault.shown))"
             }
         }
+        if place == .path, value.string?.isEmpty == true { return "The text is empty." }
         switch form {
         case .text(let form): return value.string.map { form.fault(in: $0) } ?? "\(found) is not a text."
         case .document: return value.string == nil ? "\(found) is not a text." : nil
         case .time:
             guard value.integer(in: 0...Int64.max) == nil else { return nil }
-            let form = isOption ? "like 2026-01-31T12:00:00Z, a date, or days such as 30d" : Self.milliseconds
-            return "\(found) is not a time \(form)."
+            return "\(found) is not a time \(isOption ? timeForm : "in whole milliseconds since 1970")."
         case .number(let range):
             guard value.integer(in: range) == nil else { return nil }
             return "\(found) is not a whole number from \(range.lowerBound) to \(range.upperBound)."
         case .flag: return value.bool == nil ? "\(found) is neither true nor false." : nil
         case .word(let words):
-            return words.word(value.string) == nil ? "\(found) is not one of \(words.joined(separator: ", "))." : nil
+            return words.word(value.string) == nil ? "\(found) is not \(words.alternatives())." : nil
         case .words(let words):
             let list = value.array ?? []
             if let unknown = list.first(where: { !words.contains($0.string ?? "") }) {
-                let text = (unknown.string ?? unknown.compactText).prefix(FieldFault.shown)
-                return "“\(text)” is not one of \(words.joined(separator: ", "))."
+                let text = unknown.string ?? unknown.compactText
+                let near = Spelling.meant(by: text, in: words)
+                return "“\(text.prefix(FieldFault.shown))” is not known.\(near) docs/events.md has all kinds."
             }
-            return list.isEmpty || Set(list).count < list.count ? "\(found) is not a list of different words." : nil
+            if list.isEmpty { return value.array == nil ? "\(found) is not a list." : "The list is empty." }
+            return Set(list).count < list.count ? "The list has a word twice." : nil
         case .list(let form, let limit):
-            let texts = value.array?.compactMap(\.string) ?? []
-            guard (1...limit).contains(texts.count), texts.count == value.array?.count else {
-                return "\(found) is not a list of 1 to \(limit) texts."
-            }
-            return texts.lazy.compactMap { form?.fault(in: $0) }.first
+            guard let list = value.array else { return "\(found) is not a list of texts." }
+            if list.isEmpty { return "The list is empty." }
+            if list.count > limit { return "The list has \(list.count) texts, more than \(limit)." }
+            if let index = list.firstIndex(where: { $0.string == nil }) { return "[\(index)] is not a text." }
+            return list.lazy.compactMap { form?.fault(in: $0.string ?? "") }.first
         case .object:
-            guard let names = value.members?.map(\.name), Set(names).count == names.count else {
-                return "\(found) is not an object with different names."
-            }
-            return nil
+            guard let names = value.members?.map(\.name) else { return "\(found) is not an object." }
+            var seen: Set<String> = []
+            return names.first { !seen.insert($0).inserted }.map { "“\($0.prefix(FieldFault.shown))” is given twice." }
         }
     }
 
-    private static let milliseconds = "in whole milliseconds since 1970"
+    private var timeForm: String {
+        "like 2026-01-31T12:00:00Z, a date, or days \(isPast ? "ago such as 7d" : "from now such as 30d")"
+    }
 
     /// The value in a query. A text that is no value of the form stays a text, which ``check(_:isOption:)`` refuses.
     func value(ofText text: String) -> JSONValue {
@@ -196,6 +218,12 @@ extension Field {
 }
 
 extension [String] {
+    /// The words with commas, and with a last word between the last two, each in marks.
+    fileprivate func alternatives(_ last: String = " or ", with mark: String = "") -> String {
+        let words = map { mark + $0 + mark }
+        return words.dropLast().joined(separator: ", ") + (words.count > 1 ? last : "") + (words.last ?? "")
+    }
+
     /// The word that is equal to `text`, in upper or lower case.
     func word(_ text: String?) -> String? { text.flatMap { text in first { $0.lowercased() == text.lowercased() } } }
 }

@@ -65,7 +65,7 @@ extension FieldValues {
         for part in (query ?? "").split(separator: "&") {
             let end = part.firstIndex(of: "=") ?? part.endIndex
             guard let name = part[..<end].percentDecoded, let text = part[end...].dropFirst().percentDecoded else {
-                throw FieldFault("The query", " has a % without two hexadecimal digits, or is not UTF-8.")
+                throw FieldFault.escape(in: "“\(part[..<end].prefix(FieldFault.shown))”")
             }
             let field = try Self.field(name, in: .query, of: fields)
             try set(field, to: field.value(ofText: text))
@@ -73,19 +73,20 @@ extension FieldValues {
         for field in fields where field.place == .path {
             let encoded = try path(field.name)
             // RFC 3986 section 2.1. Without decoding, `@` and `%40` would be different, and clients send both.
-            guard let text = encoded.percentDecoded else {
-                throw FieldFault("The path", " has a % without two hexadecimal digits, or is not UTF-8.")
-            }
+            guard let text = encoded.percentDecoded else { throw FieldFault.escape(in: field.name(isOption: false)) }
             try set(field, to: .string(text))
         }
     }
 
     /// Adds the members of a body. An unknown member is refused: the server would otherwise act on an incomplete
-    /// request.
+    /// request. A member that is `null` counts as absent, unless `null` is a value of the field.
     @inline(never)
-    mutating func add(_ body: JSONValue?, _ fields: [Field]) throws(FieldFault) {
+    mutating func add(_ body: JSONValue?, _ fields: [Field], isOpen: Bool) throws(FieldFault) {
         guard let members = body?.members else { throw FieldFault("The body", " is not a JSON object.") }
-        for member in members { try set(Self.field(member.name, in: .body, of: fields), to: member.value) }
+        for member in members where !isOpen || fields.contains(where: { $0.place == .body && $0.name == member.name }) {
+            let field = try Self.field(member.name, in: .body, of: fields)
+            if member.value != .null || field.isNullable { try set(field, to: member.value) }
+        }
         try require(fields)
     }
 
@@ -107,10 +108,10 @@ extension FieldValues {
     ) throws {
         for field in fields {
             let texts = try words(field)
+            if texts.isEmpty, field == .isNew { try set(field, to: .bool(false)) }
             switch field.form {
-            case _ where texts.isEmpty: if field == .isNew { try set(field, to: .bool(false)) }
-            case .list: try set(field, to: .array(texts.map { .string($0) }), isOption: true)
-            case .object: try set(field, to: .object(texts.map(Self.pair)), isOption: true)
+            case .list where !texts.isEmpty: try set(field, to: .array(texts.map { .string($0) }), isOption: true)
+            case .object where !texts.isEmpty: try set(field, to: .object(texts.map(Self.pair)), isOption: true)
             default:
                 for text in texts { try set(field, to: field.value(ofWord: text, at: now), isOption: true) }
             }

@@ -11,15 +11,15 @@ private let bodyLimit = 8192
 private let path = "/v1/customers/{id}/grants"
 private let by = Field("by", "the name of the person who asked", .text(.author))
 private let line = lines(
-    "id", "entitlement", "environment", "isActive", "from", "until", "endedAt", "why", "by", "key", "endedBy")
+    "id", "entitlement", "environment", "isActive", "from", "until", "endedAt", "why", "by:", "key:", "endedBy:")
 
 package enum MakeGrant: NamedOperation {
     private static let id = Field(
-        "id", "an id for the grant, unique in the app; the ledger chooses one without it", .text(.grantID))
+        "id", "an id for the grant, unique in the app", .text(.grantID), standard: "an id that the ledger chooses")
     private static let entitlement = Field(
         "entitlement", "a name in the configuration of the app", .text(.catalogueName), isRequired: true)
     private static let from = Field(
-        "from", "the begin of the grant, not in the future; now without it", .time, isPast: true)
+        "from", "the begin of the grant, not in the future", .time, isPast: true, standard: "now")
     private static let until = Field("until", "the end of the grant", .time)
     private static let forever = Field("forever", "whether the grant has no end", .flag)
     private static let why = Field("why", "the reason for the grant, for people", .text(.why), isRequired: true)
@@ -39,7 +39,7 @@ package enum MakeGrant: NamedOperation {
     ) { request in
         try request.requireRecorded()
         guard (request.time(until) != nil) != (request[forever]?.bool == true) else {
-            throw Refusal.invalid("A grant needs until, or forever with the value true.")
+            throw Refusal.invalid("A grant needs either “until” or “forever”, which must be true.")
         }
         let grant = GrantRequest(
             id: request[id]?.string, entitlement: request.text(entitlement), environment: request.scope.environment,

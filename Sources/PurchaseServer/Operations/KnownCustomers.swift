@@ -7,7 +7,7 @@ import PurchaseLedger
 
 extension Field {
     /// A command that is not given the flag refuses an unknown customer.
-    package static let isNew = Field("new", "whether an id that no customer has makes a customer", .flag)
+    package static let isNew = Field("new", "whether to make a customer of an id that no customer has", .flag)
 }
 
 extension AuthenticatedRequest {
@@ -40,6 +40,6 @@ extension AuthenticatedRequest {
                 if cursor == nil { break }
             }
         }
-        return found.isEmpty ? "" : " Near are \(found.map { "“\($0)”" }.joined(separator: ", "))."
+        return Spelling.meant(by: id, in: found, atMost: 3)
     }
 }

@@ -5,7 +5,7 @@ import AppStoreTrust
 package import HTTPTypes
 package import PurchaseLedger
 
-/// What a backend and an operator may do: a route under `/v1`, a command with its help, and a row of the papers, from
+/// What a backend and an operator may do: a route under `/v1`, a command with its help, and a row of `docs/api.md`, from
 /// one declaration.
 package struct Operation: Sendable {
     package let method: HTTPRequest.Method
@@ -33,6 +33,8 @@ package struct Operation: Sendable {
     package let isFailure: @Sendable (JSONValue) -> Bool
     /// Whether the body has any members, which the operation reads itself.
     package let readsBody: Bool
+    /// Whether unknown members of the body are ignored, because apps in the store send them.
+    private let isOpen: Bool
     /// What the refusal of a body that is no JSON object says besides.
     private let hint: (@Sendable (_ body: [UInt8]) -> String?)?
     /// The subject of the error message if `perform` returns `nil`.
@@ -79,7 +81,7 @@ package struct Operation: Sendable {
         var reply: Reply?
         if let bodyLimit {
             reply = try await request.withBody(upTo: bodyLimit) { request, bytes in
-                try await perform(request.adding(bytes, readsBody ? nil : fields, hint))
+                try await perform(request.adding(bytes, readsBody ? nil : fields, isOpen: isOpen, hint))
             }
         } else {
             reply = try await perform(request)
@@ -97,7 +99,8 @@ extension Operation {
     init<Body: Encodable & Sendable>(
         _ method: HTTPRequest.Method, _ path: String, _ summary: String, command: String = "", notes: String = "",
         roles: Set<APIKey.Role> = [.server], _ fields: [Field], upTo bodyLimit: Int? = nil, readsBody: Bool = false,
-        hint: (@Sendable (_ body: [UInt8]) -> String?)? = nil, statuses: [HTTPResponse.Status] = [.ok],
+        isOpen: Bool = false, hint: (@Sendable (_ body: [UInt8]) -> String?)? = nil,
+        statuses: [HTTPResponse.Status] = [.ok],
         unknown: String? = nil, errors: Set<ErrorCode> = [], text: (@Sendable (JSONValue) -> String)? = nil,
         remark: (@Sendable (JSONValue) -> String)? = nil,
         isFailure: @escaping @Sendable (JSONValue) -> Bool = { _ in false },
@@ -109,7 +112,8 @@ extension Operation {
             method: method, path: path, summary: summary, command: command, notes: notes, roles: roles, fields: fields,
             bodyLimit: bodyLimit, statuses: statuses, answer: Body.self,
             errors: unknown == nil ? errors : errors.union([.notFound]), text: text, remark: remark,
-            isFailure: isFailure, readsBody: readsBody, hint: hint, unknown: unknown, question: question,
+            isFailure: isFailure, readsBody: readsBody, isOpen: isOpen, hint: hint, unknown: unknown,
+            question: question,
             perform: { request in
                 do {
                     return try await perform(request)?.reply

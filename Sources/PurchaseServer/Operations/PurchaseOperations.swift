@@ -8,9 +8,9 @@ import PurchaseLedger
 
 package enum GetSubscription: NamedOperation {
     private static let subscription = Field(
-        "id", in: .path, "the original transaction id of a subscription", option: "subscription")
+        "id", in: .path, "the original transaction id of a subscription", .text(.transactionID), option: "subscription")
     private static let periods = Field(
-        "periods", in: .query, "the `periodsCursor` of the last page; the newest periods without it")
+        "periods", in: .query, "the `periodsCursor` of the last page", standard: "the newest periods")
 
     package static let operation = Operation(
         .get, "/v1/subscriptions/{id}", "returns a subscription with its newest 500 periods",

@@ -19,7 +19,8 @@ private let offer = Field(
     "offerIdentifier", "the offer's identifier in App Store Connect", .text(.catalogueName), isRequired: true)
 private let transaction = Field("transactionId", "any transaction of the customer, for whom alone the offer then is")
 private let account = Field("appAccountToken", "the account that the app passes with the purchase")
-private let version = Field("version", "2 for a JWS, 1 for the original form", .number(1...2))
+private let version = Field(
+    "version", "the version: 2 for a JWS, 1 for the original form", .number(1...2), standard: "2")
 private let promotionalOffer = [product, offer, transaction, account, version]
 
 package enum SignPromotionalOffer: NamedOperation {
@@ -82,11 +83,11 @@ package enum SignCustomerOffer: NamedOperation {
         let id = request.customerId
         // Compared byte by byte, as the ledger's storage compares ids.
         if let account = asked.appAccountToken, !account.utf8.elementsEqual(id.normalizedCustomerID.utf8) {
-            throw Refusal.offerForOtherCustomer("appAccountToken is not the customer in the path.")
+            throw Refusal.offerForOtherCustomer("“appAccountToken” is not the customer in the path.")
         }
         guard asked.version == 2 else { return true }
         guard let transaction = asked.transactionId else {
-            throw Refusal.invalid("transactionId is missing: with a client key, an offer is for a single customer.")
+            throw Refusal.invalid("“transactionId” is missing: with a client key, an offer is for a single customer.")
         }
         let rule = request.environmentRule
         let found = try await request.ledger.customer(
@@ -97,7 +98,7 @@ package enum SignCustomerOffer: NamedOperation {
         let customer = rule.counted(for: found.values.first?.ids ?? []).compactMap { found[$0] }
             .first { $0.purchases.contains { $0.transactionId == transaction } }
         guard let customer else {
-            throw Refusal.offerForOtherCustomer("transactionId is no purchase of the customer in the path.")
+            throw Refusal.offerForOtherCustomer("“transactionId” is no purchase of the customer in the path.")
         }
         guard !customer.refuses(transaction) else { throw Refusal.offerOfRefusedPurchase }
         return true
@@ -124,7 +125,7 @@ package struct PromotionalOfferRequest: Sendable {
         _ offer: PromotionalOffer, transactionId: String?, appAccountToken: String?, version: Int64
     ) throws(FieldFault) {
         guard version == 2 || transactionId == nil, version == 1 || appAccountToken == nil else {
-            throw FieldFault("transactionId", " is for version 2, appAccountToken for version 1.")
+            throw FieldFault("“transactionId”", " is for version 2, “appAccountToken” for version 1.")
         }
         self.offer = offer
         self.transactionId = transactionId
@@ -155,7 +156,7 @@ extension AuthenticatedRequest {
         try PromotionalOfferRequest(
             PromotionalOffer(productId: text(product), offerIdentifier: text(offer)),
             transactionId: self[transaction]?.string, appAccountToken: self[account]?.string,
-            version: self[version]?.integer ?? 2)
+            version: Int64(number(version)))
     }
 
     fileprivate func signPromotionalOffer() throws -> SignatureBody {
@@ -172,7 +173,7 @@ extension Refusal {
 
     fileprivate static let offerOfRefusedPurchase = Refusal(
         .offerNotAllowed,
-        "The purchase of transactionId is refused: it was denied, or the configuration has it in refusedPurchases.")
+        "The purchase of “transactionId” is refused: it was denied, or the configuration has it in refusedPurchases.")
 
     fileprivate static func offerForOtherCustomer(_ message: String) -> Refusal {
         Refusal(.otherCustomer, message)

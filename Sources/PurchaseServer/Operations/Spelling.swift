@@ -16,10 +16,17 @@ package enum Spelling {
         return near.sorted { $0.mistakes < $1.mistakes }.prefix(count).map(\.name)
     }
 
-    /// The number of letters to add, omit, replace or swap with their neighbours (optimal string alignment).
+    /// The question whether the nearest candidates were meant, after a space; empty if none is near.
+    package static func meant(by word: String, in candidates: [String], atMost count: Int = 1) -> String {
+        let near = nearest(to: word, in: candidates, atMost: count).map { "“\($0)”" }
+        return near.isEmpty ? "" : " Did you mean \(near.joined(separator: ", "))?"
+    }
+
+    /// The number of letters to add, omit, replace or swap with their neighbours (optimal string alignment). Upper
+    /// and lower case are no mistake.
     private static func mistakes(from name: String, to word: String) -> Int {
-        let name = Array(name)
-        let word = Array(word)
+        let name = Array(name.lowercased())
+        let word = Array(word.lowercased())
         var rows = [Array(0...word.count)]
         for (i, letter) in name.enumerated() {
             var row = [i + 1]

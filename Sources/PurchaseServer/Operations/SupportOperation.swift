@@ -23,8 +23,8 @@ private struct SupportSearch: Sendable {
     let request: AuthenticatedRequest
     let id: String
 
-    /// The maximum duration of a request to the App Store, short because a person waits for the answer.
-    private static let limit = Duration.seconds(30)
+    /// The maximum duration of a request to the App Store, shorter than a client waits for the answer.
+    private static let limit = Duration.seconds(20)
 
     /// The number of listed documents: enough for the last weeks of a subscription with a billing problem.
     private static let documents = 10

@@ -12,23 +12,21 @@ import PurchaseLedger
 private let bodyLimit = 32 << 10
 
 private let path = "/v1/webhooks/{id}"
-private let endpoint = Field("id", in: .path, "the id of an endpoint", option: "id")
+private let endpointID = Field("id", in: .path, "the id of an endpoint", option: "id")
 private let unknown = "The endpoint"
 /// The errors of operations with a secret.
 private let secretErrors: Set<ErrorCode> = [.noWebhookSecrets, .otherWebhookSecrets]
 
 private let kinds = Field(
-    "kinds", "only events of these kinds, separated by commas, or all",
-    .words(LedgerEvent.Kind.allCases.map(\.rawValue)),
-    isNullable: true, option: "kind")
-private let environment = Field(
-    "environment", "only events of this environment: production, sandbox, xcode or localTesting, or all",
-    .word(Environment.words), isNullable: true)
+    "kinds", "only events of these kinds", .words(LedgerEvent.Kind.allCases.map(\.rawValue)), isNullable: true,
+    option: "kind")
+private let onlyEnvironment = Field(
+    "environment", "only events of this environment", .word(Environment.words), isNullable: true)
 private let ordered = Field("ordered", "whether a failed event holds back the later events of its customer", .flag)
 private let asymmetric = Field(
     "asymmetric", "whether to sign also with an Ed25519 key (v1a), which a receiver verifies without a secret", .flag)
 private let backfilled = Field("backfilled", "whether to deliver the payments in a backfill of the past too", .flag)
-private let settings = [kinds, environment, ordered, asymmetric, backfilled]
+private let settings = [kinds, onlyEnvironment, ordered, asymmetric, backfilled]
 
 private func urlField(isRequired: Bool) -> Field {
     Field(
@@ -43,7 +41,7 @@ private let line = lines(
 /// The endpoint and, beneath it, the state of its deliveries.
 private let status: @Sendable (JSONValue) -> String = { answer in
     guard let deliveries = answer["deliveries"] else { return line(answer) }
-    let state = lines("waiting", "setAsideCount", "deliveredAt", "failingSince", "cursor")(deliveries)
+    let state = lines("waiting", "setAsideCount", "deliveredAt", "failingSince", "cursor:")(deliveries)
     let setAside = (deliveries["setAside"]?.array ?? []).prefix(10).map {
         "set aside  " + lines("failedAt", "event", "reason")($0)
     }
@@ -109,7 +107,7 @@ package enum ShowWebhook: NamedOperation {
 
               quittance webhooks show kf12gdi1f9w01 --config quittance.json
             """,
-        [endpoint], unknown: unknown, text: status
+        [endpointID], unknown: unknown, text: status
     ) { try await Answer($0.webhook()) }
 }
 
@@ -125,7 +123,7 @@ package enum ChangeWebhook: NamedOperation {
               quittance webhooks change kf12gdi1f9w01 --url https://example.com/hooks \\
                   --kind all --no-ordered --config quittance.json
             """,
-        [endpoint, url] + settings, upTo: bodyLimit, unknown: unknown,
+        [endpointID, url] + settings, upTo: bodyLimit, unknown: unknown,
         errors: [.webhookURLRefused], text: line
     ) { request in
         guard ([url] + settings).contains(where: { request[$0] != nil }) else {
@@ -143,7 +141,7 @@ package enum RemoveWebhook: NamedOperation {
 
               quittance webhooks remove kf12gdi1f9w01 --config quittance.json
             """,
-        [endpoint], unknown: unknown, text: { _ in "Removed." },
+        [endpointID], unknown: unknown, text: { _ in "Removed." },
         question: { request in
             guard let status = try await request.webhook() else { throw Refusal.notFound(unknown) }
             return """
@@ -153,7 +151,7 @@ package enum RemoveWebhook: NamedOperation {
         }
     ) { request in
         let isRemoved = try await request.ledger.removeWebhook(
-            request.text(endpoint), of: request.scope.bundleId, at: request.wall)
+            request.text(endpointID), of: request.scope.bundleId, at: request.wall)
         request.service.webhooks.noteChange()
         return try isRemoved ? Answer(WebhookRemovalBody()) : nil
     }
@@ -161,7 +159,7 @@ package enum RemoveWebhook: NamedOperation {
 
 package enum GetWebhookSecret: NamedOperation {
     package static let operation = Operation(
-        .get, path + "/secret", "returns the secret of an endpoint", command: "webhooks secret", [endpoint],
+        .get, path + "/secret", "returns the secret of an endpoint", command: "webhooks secret", [endpointID],
         unknown: unknown, errors: secretErrors, text: lines("secret", "publicKey")
     ) { request -> Answer<WebhookSecretBody>? in
         guard let endpoint = try await request.endpoint() else { return nil }
@@ -171,18 +169,18 @@ package enum GetWebhookSecret: NamedOperation {
 
 package enum ListWebhookAttempts: NamedOperation {
     private static let limit = Field(
-        "limit", in: .query, "the most attempts in the answer, from 1 to \(WebhookAttempt.kept); 100 without it",
-        .number(1...Int64(WebhookAttempt.kept)))
+        "limit", in: .query, "the most attempts in the answer", .number(1...Int64(WebhookAttempt.kept)),
+        standard: "100")
 
     package static let operation = Operation(
         .get, path + "/attempts", "returns the newest attempts to deliver events", command: "webhooks attempts",
-        [endpoint, limit], unknown: unknown, text: lines("at", "event", "milliseconds", "status", "failure", "answer")
+        [endpointID, limit], unknown: unknown, text: lines("at", "event", "milliseconds", "status", "failure", "answer")
     ) { request -> Answer<WebhookAttemptListBody>? in
         guard let endpoint = try await request.endpoint() else { return nil }
         return try Answer(
             WebhookAttemptListBody(
                 await request.ledger.webhookAttempts(
-                    of: endpoint.id, of: endpoint.bundleId, limit: request[limit]?.integer.map(Int.init) ?? 100)))
+                    of: endpoint.id, of: endpoint.bundleId, limit: request.number(limit))))
     }
 }
 
@@ -195,7 +193,7 @@ package enum RotateWebhook: NamedOperation {
             Within five seconds requests are signed with it. For 24 hours the previous secret signs too: set the new \
             secret in your receiver meanwhile. A second rotation within this time ends the oldest secret at once.
             """,
-        [endpoint], unknown: unknown, errors: secretErrors, text: line
+        [endpointID], unknown: unknown, errors: secretErrors, text: line
     ) { request -> Answer<WebhookBody>? in
         guard try await request.endpoint() != nil else { return nil }
         let secrets = try await request.secrets()
@@ -212,7 +210,7 @@ package enum PauseWebhook: NamedOperation {
             The events wait in the ledger. A paused endpoint does not keep events from being erased by \
             eventRetentionDays.
             """,
-        [endpoint], unknown: unknown, text: line
+        [endpointID], unknown: unknown, text: line
     ) { try Answer(await $0.change { $0.state = .paused }.map { WebhookBody($0) }) }
 }
 
@@ -224,7 +222,7 @@ package enum ResumeWebhook: NamedOperation {
             Deliveries continue with the first event that was not delivered. A server disables an endpoint that \
             answers 410, or after five days without a success.
             """,
-        [endpoint], unknown: unknown, text: text
+        [endpointID], unknown: unknown, text: text
     ) { request -> Answer<WebhookBody>? in
         let wall = request.wall
         guard let endpoint = try await request.change({ $0.resume(at: wall) }) else { return nil }
@@ -252,7 +250,7 @@ package enum TestWebhook: NamedOperation {
 
               quittance webhooks test kf12gdi1f9w01 --config quittance.json
             """,
-        [endpoint], unknown: unknown, errors: secretErrors.union([.webhookURLRefused]),
+        [endpointID], unknown: unknown, errors: secretErrors.union([.webhookURLRefused]),
         text: lines("kind", "milliseconds", "status", "failure", "answer"),
         isFailure: { $0["items"]?.array?.contains { $0["failure"] != nil } == true }
     ) { request -> Answer<WebhookTestBody>? in
@@ -290,15 +288,15 @@ package enum ReplayWebhook: NamedOperation {
               quittance webhooks replay kf12gdi1f9w01 \\
                   --since 2026-05-03 --config quittance.json
             """,
-        [endpoint, after, since, setAside], upTo: bodyLimit, unknown: unknown,
+        [endpointID, after, since, setAside], upTo: bodyLimit, unknown: unknown,
         errors: [.invalidCursor, .cursorExpired], text: status
     ) { request -> Answer<WebhookBody>? in
         let replay = try replay(request)
         // The events have the times of the ledger, which can be a simulator's.
-        if case .since(let time) = replay, time > request.now { throw Refusal.invalid("since is in the future.") }
+        if case .since(let time) = replay, time > request.now { throw Refusal.invalid("“since” is in the future.") }
         do {
             let count = try await request.ledger.replayWebhook(
-                request.text(endpoint), of: request.scope.bundleId, replay, at: request.wall)
+                request.text(endpointID), of: request.scope.bundleId, replay, at: request.wall)
             guard count != nil else { return nil }
         } catch let error as EventCursorError {
             throw Refusal(error, advice: "send the id of an event")
@@ -312,9 +310,9 @@ package enum ReplayWebhook: NamedOperation {
         let after = (request[after]?.string).map { WebhookReplay.after(EventCursor(rawValue: $0)) }
         let since = request.time(since).map { WebhookReplay.since($0) }
         let setAside = request[setAside]?.bool == true ? WebhookReplay.setAside : nil
-        let given = [after, since, setAside].compactMap(\.self)
-        guard given.count == 1, let replay = given.first else {
-            throw .invalid("The request has not one of after, since, and setAside with the value true.")
+        let given = [Self.after, Self.since, Self.setAside].filter { request[$0] != nil }
+        guard given.count == 1, let replay = after ?? since ?? setAside else {
+            throw .invalid("Exactly one of “after”, “since” and “setAside” is needed, and “setAside” must be true.")
         }
         return replay
     }
@@ -324,11 +322,11 @@ package enum ReplayWebhook: NamedOperation {
 
 extension AuthenticatedRequest {
     fileprivate func endpoint() async throws -> WebhookEndpoint? {
-        try await ledger.webhookEndpoint(text(PurchaseServer.endpoint), of: scope.bundleId)
+        try await ledger.webhookEndpoint(text(endpointID), of: scope.bundleId)
     }
 
     fileprivate func webhook() async throws -> WebhookBody? {
-        try await WebhookStatus(text(PurchaseServer.endpoint), of: scope.bundleId, in: ledger).map { WebhookBody($0) }
+        try await WebhookStatus(text(endpointID), of: scope.bundleId, in: ledger).map { WebhookBody($0) }
     }
 
     /// - Returns: The changed endpoint; `nil` if the app has no such endpoint.
@@ -336,7 +334,7 @@ extension AuthenticatedRequest {
         _ change: @escaping @Sendable (inout WebhookEndpoint) -> Void
     ) async throws -> WebhookEndpoint? {
         let changed = try await ledger.changeWebhook(
-            text(PurchaseServer.endpoint), of: scope.bundleId, at: wall, change)
+            text(endpointID), of: scope.bundleId, at: wall, change)
         service.webhooks.noteChange()
         return changed
     }
@@ -364,7 +362,7 @@ extension AuthenticatedRequest {
     fileprivate func changes(_ url: Field) throws(Refusal) -> @Sendable (inout WebhookEndpoint) -> Void {
         let url = try self[url]?.string.map { (text) throws(Refusal) in try checked(text).text }
         let kinds = self[kinds].map { $0.array.map { Set($0.compactMap(\.string)) } }
-        let environment = self[PurchaseServer.environment].map { $0.string.flatMap(Environment.init(named:)) }
+        let environment = self[onlyEnvironment].map { $0.string.flatMap(Environment.init(named:)) }
         let ordered = self[ordered]?.bool
         let asymmetric = self[asymmetric]?.bool
         let backfilled = self[backfilled]?.bool

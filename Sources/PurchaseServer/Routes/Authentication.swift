@@ -121,6 +121,9 @@ package struct AuthenticatedRequest: Sendable {
     /// The text of a required field.
     func text(_ field: Field) -> String { self[field]?.string ?? "" }
 
+    /// The number of a field that is required or has a standard.
+    func number(_ field: Field) -> Int { self[field]?.integer.map(Int.init) ?? field.standard.flatMap { Int($0) } ?? 0 }
+
     func time(_ field: Field) -> Timestamp? { self[field]?.integer.map(Timestamp.init) }
 
     /// The word of Apple's vocabulary.
@@ -135,7 +138,7 @@ package struct AuthenticatedRequest: Sendable {
     ///   - hint: What the refusal of a body that is no JSON object says besides.
     @inline(never)
     func adding(
-        _ bytes: [UInt8], _ fields: [Field]?, _ hint: (([UInt8]) -> String?)?
+        _ bytes: [UInt8], _ fields: [Field]?, isOpen: Bool, _ hint: (([UInt8]) -> String?)?
     ) throws -> AuthenticatedRequest {
         // A command has the values already.
         guard !isOperator else { return self }
@@ -144,7 +147,11 @@ package struct AuthenticatedRequest: Sendable {
         if body?.members == nil, let hint = hint?(bytes) {
             throw FieldFault("The body", " is not a JSON object. \(hint)")
         }
-        if let fields { try request.values.add(body, fields) } else { request.body = body }
+        if let fields {
+            try request.values.add(body, fields, isOpen: isOpen)
+        } else {
+            request.body = body
+        }
         return request
     }
 

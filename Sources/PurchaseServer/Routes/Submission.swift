@@ -30,8 +30,8 @@ struct Submission: Sendable {
         guard !corrects || role == .server else { throw .invalid("Only a server key can correct the owner.") }
         let list = (list?.array ?? []).compactMap(\.string).enumerated().map { ("documents[\($0.offset)]", $0.element) }
         let strings = document.map { [("document", $0)] } ?? list
-        guard !strings.isEmpty else {
-            throw .invalid("The body is neither {\"document\": …} nor {\"documents\": […]} with at least one.")
+        guard !strings.isEmpty, document == nil || list.isEmpty else {
+            throw .invalid("Exactly one of “document” and “documents” is needed.")
         }
         let limit = role == .client ? Self.clientLimit : Self.limit
         let excess = Refusal.invalid("Send at most \(limit) documents at once with a \(role) key.")

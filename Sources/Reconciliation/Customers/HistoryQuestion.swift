@@ -2,6 +2,7 @@
 
 import AppStoreModel
 import InputForms
+import PurchaseLedger
 import ReceiptCoding
 
 // Names the customer of a history by a transaction id, an order id or a receipt.
@@ -75,7 +76,7 @@ extension HistoryQuestion {
     ///
     /// - Throws: ``HistoryQuestionError`` if the text is not a number of 1 to 64 digits.
     public init(transactionId: String) throws(HistoryQuestionError) {
-        guard Self.isTransactionId(transactionId) else {
+        guard TextForm.transactionID.allows(transactionId) else {
             throw HistoryQuestionError(
                 "The text is no transaction id: a transaction id has only digits.")
         }
@@ -102,7 +103,7 @@ extension HistoryQuestion {
         let found = try Self.ids(in: Array(document))
         var ids: [String] = []
         for id in found where ids.count < Self.idsOfReceipt && !ids.contains(id) {
-            if Self.isTransactionId(id) { ids.append(id) }
+            if TextForm.transactionID.allows(id) { ids.append(id) }
         }
         guard !ids.isEmpty else { throw HistoryQuestionError("The document has no transaction.") }
         self.init(transactions: ids)
@@ -119,7 +120,7 @@ extension HistoryQuestion {
         guard text.count > Self.maxIdBytes else {
             let id = String(decoding: text, as: UTF8.self)
             let isOrder = Self.isOrderId(id)
-            guard isOrder || Self.isTransactionId(id) else {
+            guard isOrder || TextForm.transactionID.allows(id) else {
                 throw HistoryQuestionError(
                     "The text is neither a transaction id, nor an order id, nor a receipt in base64.", text)
             }
@@ -131,15 +132,9 @@ extension HistoryQuestion {
 }
 
 extension HistoryQuestion {
-    /// Whether a text has the form of a transaction id.
-    private static func isTransactionId(_ text: String) -> Bool {
-        text.utf8.allSatisfy(\.isDigit) && 1...maxIdBytes ~= text.utf8.count
-    }
-
     /// Whether a text has the form of an order id.
     package static func isOrderId(_ text: String) -> Bool {
-        text.utf8.contains(where: \.isCapital) && text.utf8.allSatisfy { $0.isDigit || $0.isCapital }
-            && text.utf8.count <= maxIdBytes
+        text.utf8.contains(where: \.isCapital) && TextForm.orderID.allows(text)
     }
 
     private static func ids(in bytes: [UInt8]) throws(HistoryQuestionError) -> [String] {

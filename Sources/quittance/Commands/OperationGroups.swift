@@ -43,8 +43,8 @@ struct AppStoreCommand: AsyncParsableCommand {
         commandName: "app-store",
         abstract: "Look up orders and refunds, extend subscriptions, and set accounts, at the App Store.",
         discussion: """
-            Each command asks the App Store with the app's inAppPurchaseKey, records the signed documents in the \
-            answer, and prints a JSON document. A server may run on the ledger meanwhile.
+            Each command prints a JSON document. All but consumption and consume ask the App Store with the app's \
+            inAppPurchaseKey, and record the signed documents in the answer. A server may run on the ledger meanwhile.
 
             Exit status: 0 done; 1 refused or not answered, with code and reason on standard error; 2 wrong usage.
             """,

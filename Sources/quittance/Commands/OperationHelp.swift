@@ -26,19 +26,8 @@ extension Field {
     /// Whether a command reads the value, or each value of a list, from a file.
     var isFile: Bool { if case .list(nil, _) = form { true } else { form == .document } }
 
-    /// The meaning as a sentence, without marks and links, and the form.
-    private var sentence: String {
-        var text = meaning.replacing(/; see \[.*/, with: "").asSentence
-        if isFile { text += " A file, or - for standard input." }
-        switch form {
-        case .time: text += " Such as 2026-01-31, 2026-01-31T12:00:00Z or \(isPast ? "7d: days ago" : "30d: days on")."
-        case .number(let range) where !meaning.contains("\(range.upperBound)"):
-            text += " From \(range.lowerBound) to \(range.upperBound)."
-        case .list: text += " May be repeated."
-        default: break
-        }
-        return text
-    }
+    /// The explanation as a sentence, without marks.
+    private var sentence: String { explanation.asSentence + (isFile ? " A file, or - for standard input." : "") }
 
     /// The field in the usage of a command, if it is required.
     fileprivate var usage: String? {
