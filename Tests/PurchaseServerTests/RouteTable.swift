@@ -17,7 +17,8 @@ struct RouteTable {
             ("a route that needs a key", ErrorCode.ofKeys), ("a client key", ErrorCode.ofCustomerTokens),
             ("*document*", ErrorCode.ofDocuments), ("*App Store*", ErrorCode.ofAppStore),
         ]
-        return ["| route | key | | takes | answers | own errors |", "|---|---|---|---|---|---|"] + routes.map(row)
+        return ["| route | key | | command | takes | answers | own errors |", "|---|---|---|---|---|---|---|"]
+            + routes.map(row)
             + ["", "| parameter of the query | |", "|---|---|"] + parameters
             + ["", "| with | errors besides those of the route |", "|---|---|"]
             + common.map { "| \($0) | \(list($1)) |" }
@@ -26,10 +27,16 @@ struct RouteTable {
     private func row(_ route: APIRoute) -> String {
         let statuses = route.statuses.map { "\($0.code)" }.joined(separator: ", ") + " `\(route.answer)`"
         let cells = [
-            "`\(route.method) \(route.path)`", key(route), route.summary, takes(route), statuses,
+            "`\(route.method) \(route.path)`", key(route), route.summary, command(route), takes(route), statuses,
             ownErrors(route.ownErrors),
         ]
         return "| \(cells.joined(separator: " | ")) |"
+    }
+
+    private func command(_ route: APIRoute) -> String {
+        let all = Operation.all.map { $0.operation }
+        let command = all.first { $0.method == route.method && $0.path == route.path }?.command ?? ""
+        return command.isEmpty ? "–" : "`\(command)`"
     }
 
     /// A server key has all rights of a client key.
