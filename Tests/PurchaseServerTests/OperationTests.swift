@@ -168,7 +168,7 @@ import Testing
                 .patch, "attributes", #"{"attribute":{}}"#,
                 "Did you mean “attributes”? This route accepts attributes and new."
             ),
-            (.post, "grants", #"{"entitlement":"pro","why":"w"}"#, "needs either “until” or “forever”"),
+            (.post, "grants", #"{"entitlement":"pro","why":"w"}"#, "needs either “until” or “forever”."),
         ]
         for (method, path, body, message) in faults {
             let (_, answer) = try await world.send(method, "/v1/customers/anna/\(path)", body)

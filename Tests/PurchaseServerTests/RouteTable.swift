@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AppStoreModel
 import HTTPTypes
 import PurchaseLedger
 import PurchaseServer
@@ -89,4 +90,15 @@ extension APIRoute {
 
     /// The path with a value for each of its parameters.
     var example: String { path.replacing(/\{[^}]*\}/, with: "1") }
+}
+
+extension Field {
+    /// The form of the field's text, or of each of its texts.
+    var textForm: TextForm? {
+        switch form {
+        case .text(let form): form
+        case .list(let form, _): form
+        default: nil
+        }
+    }
 }

@@ -258,6 +258,7 @@ import Testing
     @Test(arguments: [
         ("{}", "400 invalidRequest"), (#"{"after":"0","setAside":true}"#, "400 invalidRequest"),
         (#"{"setAside":false}"#, "400 invalidRequest"), (#"{"since":null}"#, "400 invalidRequest"),
+        (#"{"since":0,"setAside":false}"#, "400 invalidRequest"),
         (#"{"after":"x"}"#, "400 invalidCursor"), (#"{"since":32503680000000}"#, "400 invalidRequest"),
         (#"{"after":"0"}"#, "200 "), (#"{"since":0}"#, "200 "), (#"{"setAside":true}"#, "200 "),
     ])

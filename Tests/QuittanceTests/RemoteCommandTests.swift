@@ -46,7 +46,7 @@ import Testing
         ("customer move 2 --to cora --to dora --new --reason x", "1  owners: cora, dora  not denied\n"),
         ("customer show dora --json", #""transactionId":"2""#), ("purchases deny 99 --reason x", "is not known"),
         ("grants make annna --entitlement pro --forever --why w", "Did you mean “anna”?"),
-        ("grants make anna --entitlement pro --why w", "forever"),
+        ("grants make anna --entitlement pro --why w", "A grant needs either "),
         ("purchases deny 4 --reason x", "4  owners: anna  denied since "), ("customer show anna", "by the operator"),
         ("purchases allow 4 --reason x", "4  owners: anna  not denied\n"), ("purchases deny 5 --reason x", "not known"),
         ("purchases deny 5 --environment sandbox --reason x", "5  owners: anna  denied since "),

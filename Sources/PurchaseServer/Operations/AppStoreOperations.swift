@@ -147,8 +147,7 @@ package enum GetExtension: NamedOperation {
     private static let product = Field(
         "productId", in: .path, "the product", .text(.catalogueName), option: "product-id")
     private static let request = Field(
-        "requestIdentifier", in: .path, "the `requestIdentifier` of the extension", .text(.uuid),
-        option: "request-identifier")
+        "requestIdentifier", in: .path, "the UUID of the extension", .text(.uuid), option: "request-identifier")
 
     package static let operation = Operation(
         .get, "/v1/extensions/{productId}/{requestIdentifier}", "says how far an extension of all subscriptions is",

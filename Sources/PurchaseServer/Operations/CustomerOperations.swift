@@ -50,8 +50,7 @@ package enum CheckEntitlement: NamedOperation {
 
 package enum SubmitPurchases: NamedOperation {
     static let document = Field("document", "a signed document, or the base64 of an app receipt", .document)
-    static let documents = Field(
-        "documents", "several signed documents or app receipts", .list(nil, atMost: Submission.limit))
+    static let documents = Field("documents", "several documents or receipts", .list(nil, atMost: Submission.limit))
     static let correct = Field("correct", "whether the customer becomes the owner whatever the claimPolicy", .flag)
 
     package static let operation = Operation(

@@ -86,8 +86,7 @@ package struct Field: Hashable, Sendable {
 extension Field {
     package static let customer = Field(
         "id", in: .path, "your app's own id for a customer", .text(.customerID), option: "customer")
-    static let transaction = Field(
-        "id", in: .path, "a transaction id", .text(.transactionID), option: "transaction-id")
+    static let transaction = Field("id", in: .path, "a transaction id", .text(.transactionID), option: "transaction-id")
     /// For operations that find a purchase by any of its transactions.
     static let purchase = Field(
         "id", in: .path, "any transaction id or the original transaction id of a purchase", .text(.transactionID),

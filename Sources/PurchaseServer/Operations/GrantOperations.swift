@@ -39,7 +39,7 @@ package enum MakeGrant: NamedOperation {
     ) { request in
         try request.requireRecorded()
         guard (request.time(until) != nil) != (request[forever]?.bool == true) else {
-            throw Refusal.invalid("A grant needs either “until” or “forever”, which must be true.")
+            throw Refusal.invalid("A grant needs either “until” or “forever”.")
         }
         let grant = GrantRequest(
             id: request[id]?.string, entitlement: request.text(entitlement), environment: request.scope.environment,

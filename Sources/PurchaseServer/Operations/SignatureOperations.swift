@@ -19,8 +19,7 @@ private let offer = Field(
     "offerIdentifier", "the offer's identifier in App Store Connect", .text(.catalogueName), isRequired: true)
 private let transaction = Field("transactionId", "any transaction of the customer, for whom alone the offer then is")
 private let account = Field("appAccountToken", "the account that the app passes with the purchase")
-private let version = Field(
-    "version", "the version: 2 for a JWS, 1 for the original form", .number(1...2), standard: "2")
+private let version = Field("version", "2 for a JWS, 1 for the original form", .number(1...2), standard: "2")
 private let promotionalOffer = [product, offer, transaction, account, version]
 
 package enum SignPromotionalOffer: NamedOperation {

@@ -177,10 +177,9 @@ package enum ListWebhookAttempts: NamedOperation {
         [endpointID, limit], unknown: unknown, text: lines("at", "event", "milliseconds", "status", "failure", "answer")
     ) { request -> Answer<WebhookAttemptListBody>? in
         guard let endpoint = try await request.endpoint() else { return nil }
-        return try Answer(
-            WebhookAttemptListBody(
-                await request.ledger.webhookAttempts(
-                    of: endpoint.id, of: endpoint.bundleId, limit: request.number(limit))))
+        let attempts = try await request.ledger.webhookAttempts(
+            of: endpoint.id, of: endpoint.bundleId, limit: request.number(limit))
+        return try Answer(WebhookAttemptListBody(attempts))
     }
 }
 

@@ -147,11 +147,7 @@ package struct AuthenticatedRequest: Sendable {
         if body?.members == nil, let hint = hint?(bytes) {
             throw FieldFault("The body", " is not a JSON object. \(hint)")
         }
-        if let fields {
-            try request.values.add(body, fields, isOpen: isOpen)
-        } else {
-            request.body = body
-        }
+        if let fields { try request.values.add(body, fields, isOpen: isOpen) } else { request.body = body }
         return request
     }
 
