@@ -158,7 +158,7 @@ import Testing
         (#"{"consumptionPercentage":100001}"#, "consumption.consumptionPercentage: Expected a whole number"),
         (
             #"{"deliveryStatus":"UNDELIVERED_OTHER","consumptionPercentage":1}"#,
-            "consumption: consumptionPercentage of what was not delivered"
+            "consumption: “consumptionPercentage” must be 0"
         ),
     ])
     func `a product may have a default for consumption requests, but not for consent`(

@@ -53,9 +53,9 @@ import Testing
     @Test(arguments: [
         (
             #"{"deliveryStatus":"UNDELIVERED_OTHER","consumptionPercentage":1}"#,
-            "consumptionPercentage of what was not delivered"
+            "“consumptionPercentage” must be 0"
         ),
-        (#"{"refundPreference":"GRANT_PRORATED"}"#, "GRANT_PRORATED needs a consumptionPercentage"),
+        (#"{"refundPreference":"GRANT_PRORATED"}"#, "GRANT_PRORATED needs a “consumptionPercentage”"),
     ])
     func `what Apple would refuse is refused`(body: String, message: String) async throws {
         let world = try await Self.world(.consumable)

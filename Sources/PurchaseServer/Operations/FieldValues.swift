@@ -122,7 +122,7 @@ extension FieldValues {
     /// The member of an object for an argument such as `plan=gold`.
     private static func pair(_ text: String) throws(FieldFault) -> JSONValue.Member {
         guard let end = text.firstIndex(of: "=") else {
-            throw FieldFault("“\(text)”", " is not of the form name=value.")
+            throw FieldFault("“\(text.prefix(FieldFault.shown))”", " is not of the form name=value.")
         }
         let value = String(text[text.index(after: end)...])
         return JSONValue.Member(String(text[..<end]), .object([.init("value", value.isEmpty ? .null : .string(value))]))
