@@ -21,7 +21,7 @@ package enum CheckEntitlement: NamedOperation {
 
     package static let operation = Operation(
         .get, "/v1/customers/{id}/entitlements/{name}", "says whether a customer has an entitlement",
-        command: "customer entitlement",
+        command: "customer entitlement", notes: "Exit status 1: the entitlement is not active.",
         roles: [.client, .server], [.customer, name, .environments], errors: [.unknownEntitlement],
         text: lines("name", "isActive:not active", "nextChange"), isFailure: { $0["isActive"] != .bool(true) }
     ) { try await Answer(check($0)) }

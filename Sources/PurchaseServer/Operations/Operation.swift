@@ -5,8 +5,8 @@ import AppStoreTrust
 package import HTTPTypes
 package import PurchaseLedger
 
-/// What a backend and an operator may do: a route under `/v1`, a command with its help, and a row of `docs/api.md`, from
-/// one declaration.
+/// What a backend and an operator may do: a route under `/v1`, a command with its help, and a row of `docs/api.md`.
+/// All follow from one declaration.
 package struct Operation: Sendable {
     package let method: HTTPRequest.Method
     /// The path, with the name of a field in braces for each part that is a field.
