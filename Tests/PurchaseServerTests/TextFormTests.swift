@@ -363,14 +363,3 @@ struct HostileText: Sendable {
         #expect(error?.message.contains("hunter") == false)
     }
 }
-
-extension Field {
-    /// The form of the field's text, or of each of its texts.
-    fileprivate var textForm: TextForm? {
-        switch form {
-        case .text(let form): form
-        case .list(let form, _): form
-        default: nil
-        }
-    }
-}

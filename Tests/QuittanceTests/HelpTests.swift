@@ -167,11 +167,14 @@ import Testing
         #expect(outcome.error.contains(message) && outcome.error.count < 1000, "\(outcome.error.prefix(2000))")
     }
 
-    @Test(.takesLong, arguments: [
-        ("grants make", ["30d: days on", "7d: days ago"]), ("webhooks replay", ["7d: days ago"]),
-        ("webhooks attempts", ["rom 1 to"]), ("app-store extend", ["From 1 to 90."]),
-        ("customer move", ["May be repeated."]), ("purchases submit", ["A file, or - for standard input."]),
-    ]) func `the help says how the value of an option is written`(command: String, parts: [String]) throws {
+    @Test(
+        .takesLong,
+        arguments: [
+            ("grants make", ["30d: days on", "7d: days ago"]), ("webhooks replay", ["7d: days ago"]),
+            ("webhooks attempts", ["rom 1 to"]), ("app-store extend", ["From 1 to 90."]),
+            ("customer move", ["May be repeated."]), ("purchases submit", ["A file, or - for standard input."]),
+        ]) func `the help says how the value of an option is written`(command: String, parts: [String]) throws
+    {
         let outcome = try CommandLineTests.run(command.split(separator: " ").map(String.init) + ["--help"])
         let text = outcome.output.split(whereSeparator: \.isWhitespace).joined(separator: " ")
         for part in parts { #expect(text.contains(part), "\(text)") }

@@ -79,22 +79,34 @@ import Testing
         }
     }
 
-    @Test(.takesLong, arguments: [
-        (404, "notFound", "There is no such route.", "webhooks pause x", 1, "ADDRESS answers 404. There is no"),
-        (404, "notFound", "The endpoint is not known.", "webhooks pause x", 1, "quittance: The endpoint is not known."),
-        (404, "notFound", "It is not known.", "events", 1, "ADDRESS answers 404. It is not known."),
-        (403, "forbidden", "This route needs a server key.", "webhooks pause x", 1, "ADDRESS answers 403. This route"),
-        (418, "new", "A word of a later server.", "webhooks pause x", 1, "ADDRESS answers 418. A word"),
-        (
-            400, "invalidRequest", "It needs “until”, or “forever”.",
-            "grants make anna --entitlement pro --why w", 2, "It needs --until, or --forever."
-        ),
-        (
-            404, "unknownCustomer", "“new” makes “id”: qt_abc\u{202e}", "grants make anna --entitlement pro --why w", 1,
-            "--new makes --id: qt_…\u{fffd}"
-        ),
-        (404, "unknownEntitlement", "No pro.", "grants make anna --entitlement pro --why w", 1, "quittance: No pro."),
-    ] as [(Int, String, String, String, Int32, String)])
+    @Test(
+        .takesLong,
+        arguments: [
+            (404, "notFound", "There is no such route.", "webhooks pause x", 1, "ADDRESS answers 404. There is no"),
+            (
+                404, "notFound", "The endpoint is not known.", "webhooks pause x", 1,
+                "quittance: The endpoint is not known."
+            ),
+            (404, "notFound", "It is not known.", "events", 1, "ADDRESS answers 404. It is not known."),
+            (
+                403, "forbidden", "This route needs a server key.", "webhooks pause x", 1,
+                "ADDRESS answers 403. This route"
+            ),
+            (418, "new", "A word of a later server.", "webhooks pause x", 1, "ADDRESS answers 418. A word"),
+            (
+                400, "invalidRequest", "It needs “until”, or “forever”.",
+                "grants make anna --entitlement pro --why w", 2, "It needs --until, or --forever."
+            ),
+            (
+                404, "unknownCustomer", "“new” makes “id”: qt_abc\u{202e}",
+                "grants make anna --entitlement pro --why w", 1,
+                "--new makes --id: qt_…\u{fffd}"
+            ),
+            (
+                404, "unknownEntitlement", "No pro.", "grants make anna --entitlement pro --why w", 1,
+                "quittance: No pro."
+            ),
+        ] as [(Int, String, String, String, Int32, String)])
     func `a refusal reads as on the ledger, and one that is not the operation's names the server`(
         status: Int, code: String, message: String, command: String, exit: Int32, expected: String
     ) async throws {
