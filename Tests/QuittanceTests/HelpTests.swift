@@ -152,7 +152,7 @@ import Testing
 
     @Test(arguments: [
         ("customer move 2 --reason x", "--to is missing."), ("grants list anna", "Some commands take --server."),
-        ("grants list anna --server http://h --config x", "--server takes none of --config"),
+        ("grants list anna --server http://h --config x", "--server takes no --bundle-id"),
         ("grants list anna --server http://u:p@h", "--server takes an address"),
         ("grants list anna --server http://h?x=1", "--server takes an address"),
         ("grants list anna --server http://h#f", "--server takes an address"),
