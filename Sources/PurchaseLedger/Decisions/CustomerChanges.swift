@@ -99,13 +99,14 @@ extension LedgerDraft {
         }
     }
 
-    /// Makes the notes of the merges into a customer list only ids that the customer has. A note without ids is erased,
-    /// because its merge cannot be undone.
+    /// Makes the notes of the merges into a customer list only ids that the customer has. A merge without ids cannot be
+    /// undone, but what it brought stays when another merge is undone.
     mutating func keepOwnIds(inMergesInto customer: CustomerRecord) {
         for number in merges(into: customer.customer) {
             guard var note = mergeNote(of: number, in: customer.customer.bundleId) else { continue }
             note.keepIds(of: customer)
-            if note.ids.isEmpty { erase(MergeNote.key(note.customer)) } else { put(note) }
+            let isNeeded = !(note.ids.isEmpty && note.purchases.isEmpty && note.sharedPurchases.isEmpty)
+            if isNeeded { put(note) } else { erase(MergeNote.key(note.customer)) }
         }
     }
 

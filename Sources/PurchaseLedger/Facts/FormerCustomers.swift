@@ -89,8 +89,7 @@ struct MergeNote: Hashable, RecordValue {
     init(_ record: LedgerRecord) throws(LedgerStorageError) {
         customer = try Customer(record.key)
         guard let json = JSONValue(readable: record.payload), let ids = json[Member.ids]?.array?.compactMap(\.string),
-            !ids.isEmpty, let at = json[Member.at]?.integer,
-            let earlier = json[Member.earlier]?.array,
+            let at = json[Member.at]?.integer, let earlier = json[Member.earlier]?.array,
             let purchases = Self.purchases(json[Member.purchases], of: customer.bundleId),
             let sharedPurchases = Self.purchases(json[Member.sharedPurchases], of: customer.bundleId)
         else { throw LedgerStorageError(unreadable: record.key) }
