@@ -234,6 +234,18 @@ import Testing
         #expect(entitlements.map(\.transactionId) == (status == .active ? [id] : []))
     }
 
+    /// Days in milliseconds: 86,400,000 each. The first period ends in the second in which the third one begins.
+    @Test func `a purchase in the second of another period's end is no renewal, if both dates are exact`() {
+        let second = 1.0 / 86_400
+        let chain = Facts.chain([
+            Facts.transaction("1", from: 0, until: 30 + 0.7 * second),
+            Facts.transaction("2", product: "other month", from: 20, until: 50),
+            Facts.transaction("3", product: "third month", from: 30 + 0.3 * second, until: 60),
+        ])
+        let state = chain.subscription(Catalogue(), at: Facts.day(31))
+        #expect(state?.governing.transactionId == "3")
+    }
+
     /// A receipt does not say which of its periods are renewals. The third one begins during the second, and less than
     /// an hour after the end of the first, so it may be one.
     @Test(arguments: [(30.00, "2"), (30.01, "2"), (30.02, "3")])

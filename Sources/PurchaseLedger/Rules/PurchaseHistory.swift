@@ -252,17 +252,20 @@ private struct Timeline {
     }
 
     /// Finds the renewals. Receipts and old payloads do not mark renewals. Without such a mark, a period counts as a
-    /// renewal if it begins in the same second in which some period ends.
+    /// renewal if it begins when some period ends, or in the same second, if a receipt's whole second stands for one of
+    /// the dates.
     private mutating func findRenewals() {
-        var ends: Set<Int64>?
+        var ends: [Int64: Set<Timestamp>]?
         for index in entries.indices {
             if let reason = entries[index].period.transactionReason {
                 entries[index].isRenewal = reason == .renewal
                 continue
             }
-            let known = ends ?? Set(entries.indices.map { entries[$0].period.end.second })
+            let known = ends ?? Dictionary(grouping: entries.map(\.period.end), by: \.second).mapValues { Set($0) }
             ends = known
-            entries[index].isRenewal = known.contains(entries[index].period.start.second)
+            let start = entries[index].period.start
+            guard let same = known[start.second] else { continue }
+            entries[index].isRenewal = start.isWholeSecond || same.contains { $0 == start || $0.isWholeSecond }
         }
     }
 
@@ -402,6 +405,8 @@ extension Timestamp {
         let (difference, isOverflow) = milliseconds.subtractingReportingOverflow(other.milliseconds)
         return !isOverflow && (-999...999).contains(difference)
     }
+
+    fileprivate var isWholeSecond: Bool { milliseconds.isMultiple(of: 1000) }
 
     /// The second that contains the timestamp. Dates of different documents are compared by second, because receipts
     /// have whole seconds.
