@@ -148,12 +148,15 @@ import Testing
 
     @Test func `what a second merge brought too stays, also if its ids were taken off`() async throws {
         let shop = try Shop(.share)
-        for id in ["bert", "cora"] { try await shop.claim(id, Self.book(shop, 1)) }
+        for (id, number) in [("anna", 2), ("bert", 1), ("cora", 1)] {
+            try await shop.claim(id, Self.book(shop, number))
+        }
         for id in ["bert", "cora"] { try await Self.merge(shop, id, into: "anna") }
         _ = try await shop.ledger.removeAlias(
             "cora", from: "anna", in: Facts.scope, Self.correction(), at: Facts.day(5))
         #expect(try await Self.undo(shop, "bert") == .undone(ids: ["bert"], purchases: 1))
-        for id in ["anna", "bert"] { #expect(try await Self.purchases(shop, id) == ["1"]) }
+        #expect(try await Self.purchases(shop, "anna") == ["1", "2"])
+        #expect(try await Self.purchases(shop, "bert") == ["1"])
     }
 
     @Test func `a merge into a customer that was merged further is undone, each by its own ids`() async throws {

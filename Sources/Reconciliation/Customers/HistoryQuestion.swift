@@ -22,6 +22,8 @@ public struct HistoryQuestion: Codable, Hashable, Sendable {
     /// Whether the App Store has already answered about the first id, so that a refusal contradicts this answer. `nil`
     /// means no: jobs that an earlier version stored lack this member.
     var isAnswered: Bool?
+    /// Whether the last page has promised another, which then is not empty; `nil` means no.
+    var hasMore: Bool?
     /// Whether an id has led to a purchase, perhaps in an earlier attempt; `nil` means no.
     var hasFound: Bool?
     /// Whether the pages read so far have a subscription.

@@ -122,7 +122,7 @@ struct HistoryReading {
                 reconciler.client.pages(
                     .transactionHistory(id).following(
                         answer: unread.isAnswered == true,
-                        neverEmpty: unread.isAnswered == true && unread.revision == nil),
+                        neverEmpty: unread.isAnswered == true && (unread.revision == nil || unread.hasMore == true)),
                     after: unread.revision, in: reconciler.scope.environment, within: timeout
                 ).makeAsyncIterator()
         }
@@ -144,8 +144,8 @@ struct HistoryReading {
         }
         let documents = await reconciler.verifier.checked(page, at: reconciler.now())
         let payloads = try hold(documents)
-        unread.answered(with: payloads, upTo: page.revision)
         isRead = page.hasMore != true
+        unread.answered(with: payloads, upTo: page.revision, hasMore: !isRead)
         switch seen.others(with: payloads.compactMap(\.transactionId), besides: own) {
         case .none: break
         case .reading(let other):
@@ -196,6 +196,7 @@ extension HistoryQuestion {
         hasSubscription = false
         hasBegunAnew = false
         isAnswered = nil
+        hasMore = nil
     }
 
     /// Whether the history may be read from its beginning after the App Store refused Apple's `revision`, from which
@@ -216,11 +217,14 @@ extension HistoryQuestion {
     }
 
     /// Notes a recorded page. Ids that the page contains need no question of their own.
-    fileprivate mutating func answered(with found: [JWSTransactionDecodedPayload], upTo revision: String?) {
+    fileprivate mutating func answered(
+        with found: [JWSTransactionDecodedPayload], upTo revision: String?, hasMore: Bool
+    ) {
         let known = Set(found.flatMap { [$0.transactionId, $0.originalTransactionId].compactMap(\.self) })
         transactions = transactions.prefix(1) + transactions.dropFirst().filter { !known.contains($0) }
         hasSubscription = hasSubscription || found.contains { $0.type?.known == .autoRenewableSubscription }
         self.revision = revision
+        self.hasMore = hasMore ? true : nil
         isAnswered = true
         if !found.isEmpty { hasFound = true }
     }
