@@ -170,9 +170,10 @@ import Testing
     @Test(
         .takesLong,
         arguments: [
-            ("grants make", ["30d: days on", "7d: days ago"]), ("webhooks replay", ["7d: days ago"]),
-            ("webhooks attempts", ["rom 1 to"]), ("app-store extend", ["From 1 to 90."]),
-            ("customer move", ["May be repeated."]), ("purchases submit", ["A file, or - for standard input."]),
+            ("grants make", ["days from now such as 30d", "days ago such as 7d"]),
+            ("webhooks replay", ["days ago such as 7d"]),
+            ("webhooks attempts", ["rom 1 to"]), ("app-store extend", ["from 1 to 90."]),
+            ("customer move", ["may be repeated."]), ("purchases submit", ["A file, or - for standard input."]),
         ]) func `the help says how the value of an option is written`(command: String, parts: [String]) throws
     {
         let outcome = try CommandLineTests.run(command.split(separator: " ").map(String.init) + ["--help"])
