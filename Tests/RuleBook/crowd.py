@@ -348,10 +348,9 @@ class Crowd:
         """A customer submits what has arrived before, perhaps a copy."""
         known = [
             index for step in self.steps if step["do"] == "record" for index in step["documents"]  # type: ignore
-            if self.documents[index]["kind"] != "notification"
+            if self.documents[index]["kind"] != "notification" and not self.is_about_elsewhere(index)
         ]  # fmt: skip
         if known:
-            known = [index for index in known if not self.is_about_elsewhere(index)]
             count = min(len(set(known)), self.rng.choice([1, 1, 2]))
             self.record(self.rng.sample(sorted(set(known)), count), self.draw_name(), now)
 

@@ -306,8 +306,9 @@ class Customers:
             for id, old in places.items():
                 self.keep_owners(id, old)
             names |= self.touched(document, is_claimed=claimant is not None)
+        # QUESTION: does a chain in which nothing counts any more follow a token? Only if a document names it.
         learn = names.union(*(self.chains(id) for document in documents for id in self.ids(document)))
-        for name in sorted(learn):
+        for name in sorted(learn - (self.emptied() - names)):
             self.follow_token(name)
         return {"kept": [name for name in sorted(names) if claimant and not self.claim(name, claimant, step["at"])]}
 

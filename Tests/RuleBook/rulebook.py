@@ -370,9 +370,9 @@ class Chain:
         period = self.governing(now)
         next_product = (self.renewal or {}).get("autoRenewProductId")
         if self.is_refused:
-            # Whatever governs: revoked, without an end of access.
+            # Whatever governs: revoked, without an end of access. If nothing does, no R is about it.
+            switch = (self.renewal_about(period) or {}).get("autoRenewStatus") if period else None
             period = period or self.periods[-1]
-            switch = (self.renewal_about(period) or {}).get("autoRenewStatus")
             renews = None if switch is None else switch == 1
             access = Access.refused(period, now)
             return Status("revoked", period, None, renews, None, next_product, access, ("refused",))
