@@ -6,11 +6,12 @@
 # make dist    packs the program with Swift's runtime, its licences, manual and completions into dist/
 # make package also makes a Debian package, and tests it and the container image in a minimal Debian: as root
 # make docs    writes the documentation of the libraries to .build/docs
+# make openapi writes docs/openapi.json, and what follows from it in docs/api.md and llms.txt
 # make bench   measures verification relative to its signature checks, and the server under load
 # make limits  measures the worst inputs against the bounds
 # make fuzz    runs each fuzz target for SECONDS=60, from where the last run ended
 
-.PHONY: run demo tidy test test-release simulation load soak rulebook kill trust sanitize fuzz vectors signing-fixture lint format consumer dist package docs check bench limits clean-cache setup setup-tests
+.PHONY: run demo tidy test test-release simulation load soak rulebook kill trust sanitize fuzz vectors signing-fixture lint format consumer dist package docs openapi check bench limits clean-cache setup setup-tests
 
 ARGUMENTS ?= --config Examples/quittance.json
 SECONDS ?= 60
@@ -122,6 +123,12 @@ package: dist
 
 docs: setup
 	scripts/docs
+
+# The routes are values of the program, so tests make the papers: the document, then examples by it, then the rest.
+openapi: setup-tests
+	WRITE_PAPERS=1 scripts/test --filter OpenAPITests
+	WRITE_PAPERS=1 scripts/test --skip-build --filter 'SimulatorClientTests.*example'
+	WRITE_PAPERS=1 scripts/test --skip-build --filter OpenAPITests
 
 check: lint tidy test test-release docs consumer
 

@@ -122,11 +122,12 @@ let package = Package(
                 "PurchaseLedgerTesting", "Reconciliation",
             ]),
         .target(name: "OutgoingHTTP", dependencies: [asyncHTTPClient, nioCore, nioHTTP1, nioPosix, nioSSL]),
+        .target(name: "COpenAPI"),
         .target(
             name: "PurchaseServer",
             dependencies: [
-                "AppStoreAPI", "AppStoreModel", "AppStoreTrust", "InputForms", "OutgoingHTTP", "PurchaseLedger",
-                "ReceiptCoding", "Reconciliation", crypto, nioHTTPTypes, nioSSL,
+                "AppStoreAPI", "AppStoreModel", "AppStoreTrust", "COpenAPI", "InputForms", "OutgoingHTTP",
+                "PurchaseLedger", "ReceiptCoding", "Reconciliation", crypto, nioHTTPTypes, nioSSL,
             ] + network),
         .target(
             name: "SimulatorServer",

@@ -193,21 +193,21 @@ public struct ServerApplication: Sendable {
     /// The router of all routes, for tests without a socket and for use in another application.
     public func router() -> Router<BasicRequestContext> { logged().add(routes) }
 
-    /// All routes. A server without a ledger has only verifyReceipt and health checks.
+    /// All routes. A server without a ledger has only verifyReceipt, health checks and the document.
     package var routes: [APIRoute] {
         let endpoints = ["/verifyReceipt": environment, "/sandbox/verifyReceipt": .sandbox]
         let verifyReceipt = endpoints.sorted { $0.key > $1.key }.flatMap { path, environment in
             let responder = VerifyReceiptResponder(environment, ledger)
             return VerifyReceiptRoutes(path: path, responder: responder, bodies: bodies, now: now).routes
         }
-        guard let ledger else { return verifyReceipt + healthRoutes }
+        guard let ledger else { return verifyReceipt + healthRoutes + [DocumentRoute.route] }
         let authentication = authentication(ledger)
         return [
             verifyReceipt,
             NotificationRoutes(service: ledger, bodies: bodies, now: now).routes,
             RetentionRoutes(service: ledger, bodies: bodies, now: now, clock: clock, logger: logger).routes,
             Operation.all.map { authentication.route($0.operation) },
-            healthRoutes,
+            healthRoutes, [DocumentRoute.route],
         ].flatMap(\.self)
     }
 

@@ -6,7 +6,7 @@ import PurchaseLedger
 import TestData
 import Testing
 
-/// Tests random claims, notifications, aliases and deletions against a model written from `docs/api.md`.
+/// Tests random claims, notifications, aliases and deletions against a model written from `docs/owners.md`.
 @Suite struct ClaimModelTests {
     private static let names = ["anna", "bert", "cora"]
     private static let accounts = [

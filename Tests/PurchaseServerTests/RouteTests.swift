@@ -11,31 +11,11 @@ import PurchaseServer
 import TestData
 import Testing
 
-/// What the values of routes say, against what the server does and `docs/api.md` has.
+/// What the values of routes say, against what the server does.
 @Suite struct RouteTests {
     private typealias World = LedgerRoutesTests.World
 
     private static let methods: [HTTPRequest.Method] = [.get, .head, .post, .put, .delete, .patch, .options, .trace]
-
-    @Test func `the table in docs/api.md is that of the routes`() async throws {
-        let table = RouteTable(routes: try await World().server.routes)
-        let lines = try Project.text("docs/api.md").components(separatedBy: "\n")
-        let begin = try #require(lines.firstIndex(of: RouteTable.begin))
-        let end = try #require(lines.firstIndex(of: RouteTable.end))
-        let section = lines[(begin + 2)..<(end - 1)].map(\.self)
-        #expect(section == table.lines, "The section must be:\n\(table.lines.joined(separator: "\n"))")
-    }
-
-    @Test func `docs/api.md has each code of an error, with its status`() throws {
-        let text = try Project.text("docs/api.md")
-        let varying: Set<ErrorCode> = [.refused, .appStoreRefused, .unreadable]
-        for code in ErrorCode.allCases {
-            let row = text.split(separator: "\n").map { $0.components(separatedBy: " | ") }
-                .first { $0.count == 3 && $0[0].contains("`\(code.rawValue)`") }
-            let statuses = try #require(row, "\(code.rawValue)")[1].components(separatedBy: ", ")
-            #expect(statuses.contains("\(code.status.code)") || varying.contains(code), "\(code.rawValue)")
-        }
-    }
 
     /// No test of a command has all members of an answer: a line with a mistyped name would only be shorter.
     @Test func `each name in a line is a member of an answer`() throws {

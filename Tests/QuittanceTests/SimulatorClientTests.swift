@@ -76,6 +76,22 @@ import Testing
         #expect(result["receipts"]?.integer == 8)
     }
 
+    // MARK: - The description of the API
+
+    @Test(.takesLong)
+    func `a server is as docs/openapi.json says, for schemathesis and for a client that openapi-python-client makes`()
+        throws
+    {
+        let result = try Self.run("openapi.py")
+        #expect(result["answers"]?.integer ?? 0 >= 70, "\(result.compactText)")
+    }
+
+    /// `make openapi` writes the examples.
+    @Test func `each example of an answer is the one that a server gives`() throws {
+        let result = try Self.run("api_world.py")
+        #expect(result["examples"]?.integer ?? 0 >= 30, "\(result.compactText)")
+    }
+
     // MARK: - Signatures
 
     @Test func `cryptography and PyJWT verify all that is signed from the public key alone`() throws {

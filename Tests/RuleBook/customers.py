@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The customers of an app: whose each purchase is, and what the app's backend gave them and corrected.
 
-Read from docs/api.md (Claims, Refused purchases, Corrections, Grants, The purchase of the app), docs/configuration.md
-and docs/events.md, and from no code of ours. Where the pages are silent, this says QUESTION: then `crowd.py` makes no
+Read from docs/owners.md, docs/backend.md (Corrections, Grants), docs/configuration.md and docs/events.md, and from no
+code of ours. Where the pages are silent, this says QUESTION: then `crowd.py` makes no
 such history, or either answer is accepted.
 """
 

@@ -253,7 +253,7 @@ VERSIONS = [
 
 
 def story() -> Iterator[str]:
-    """docs/api.md, *Corrections* and *Grants*, in a story of two customers."""
+    """docs/backend.md, *Corrections* and *Grants*, in a story of two customers."""
     catalogue = {"products": {}, "staleLeeway": 0, "appPurchase": [], "refusedPurchases": []}
     book = Customers({"policy": "keep", "catalogue": catalogue, "documents": [YEAR, YEAR]})
 

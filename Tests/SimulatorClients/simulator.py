@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A simulated App Store as a process, commands to it, and a server that receives its notifications."""
+"""A simulated App Store and a server as processes, commands, and a receiver of notifications."""
 
+import contextlib
 import json
 import queue
+import re
 import subprocess
 import tempfile
 import threading
@@ -28,7 +30,7 @@ def eventually(found):
 
 
 class Receiver:
-    """A server that answers notifications with 200, and keeps their paths and signed payloads."""
+    """A server that answers notifications with 200, and keeps their paths and signed payloads, bodies and headers."""
 
     def __init__(self):
         payloads = self.payloads = queue.Queue()
@@ -36,7 +38,7 @@ class Receiver:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self):
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                payloads.put((self.path, json.loads(body)["signedPayload"]))
+                payloads.put((self.path, json.loads(body).get("signedPayload"), body, self.headers))
                 self.send_response(200)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
@@ -50,7 +52,7 @@ class Receiver:
 
     def next(self):
         """Path and signed payload of the next notification that arrives."""
-        return self.payloads.get(timeout=LONGEST_WAIT)
+        return self.payloads.get(timeout=LONGEST_WAIT)[:2]
 
 
 class Simulator:
@@ -126,3 +128,32 @@ class Simulator:
         customer = self.get(f"/customers/{name}")
         transactions = customer["purchases"] + sum((one["transactions"] for one in customer["subscriptions"]), [])
         return [one["orderId"] for one in transactions if one.get("orderId")]
+
+
+class Server:
+    """`quittance serve` on a free port."""
+
+    def __init__(self, program, *options):
+        arguments = [program, "serve", "--port", "0", *options]
+        self.lines = []
+        self.process = subprocess.Popen(
+            arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for line in self.process.stdout:
+            self.lines.append(line)
+            if found := re.search(r'listens" address=(http://[0-9.]+:[0-9]+)', line):
+                self.address = found[1]
+                # The server would wait if nobody read its log.
+                threading.Thread(target=self.read, daemon=True).start()
+                return
+        raise AssertionError("".join(self.lines))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.communicate()
+
+    def read(self):
+        with contextlib.suppress(ValueError):  # The end of the test closes the file.
+            self.lines.extend(self.process.stdout)

@@ -5,14 +5,12 @@ Usage: verify_receipt.py QUITTANCE. Prints as JSON how many purchases agreed.
 """
 
 import json
-import re
-import subprocess
 import sys
 from base64 import b64encode
 
 from inapppy import AppStoreValidator, InAppPyValidationError
 
-from simulator import Simulator, eventually
+from simulator import Server, Simulator
 
 
 class Validator(AppStoreValidator):
@@ -24,29 +22,6 @@ class Validator(AppStoreValidator):
 
     def _change_url_by_sandbox(self):
         self.url = self.addresses[1 if self.sandbox else 0]
-
-
-class Server:
-    """`quittance serve` on a free port."""
-
-    def __init__(self, program, *options):
-        arguments = [program, "serve", "--port", "0", *options]
-        self.lines = []
-        self.process = subprocess.Popen(
-            arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        for line in self.process.stdout:
-            self.lines.append(line)
-            if found := re.search(r'listens" address=(http://[0-9.]+:[0-9]+)', line):
-                self.address = found[1]
-                return
-        raise AssertionError("".join(self.lines))
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.communicate()
 
 
 def customers(simulator):

@@ -5,8 +5,8 @@ import PurchaseLedger
 
 /// The JSON of a customer.
 ///
-/// All responses except verifyReceipt's have camelCase names and times in whole milliseconds. `docs/api.md` explains
-/// each member.
+/// All responses except verifyReceipt's have camelCase names and times in whole milliseconds. The comment of a
+/// member is its description in `docs/openapi.json`.
 struct CustomerBody: Encodable, Sendable {
     /// The id in the request.
     var id: String
@@ -205,7 +205,8 @@ struct SubmissionBody: Encodable, Sendable {
     /// The number of documents without new facts: the ledger already had the document, or the same facts from other
     /// documents.
     var alreadyKnown: Int
-    /// The original transaction ids of the submitted purchases that still belong to other customers, in order.
+    /// The original transaction ids of the submitted purchases that still belong to other customers, in order; for a
+    /// purchase of the app itself `app:` and its `appTransactionId`.
     var keptByOthers: [String]
     /// The purchases in `keptByOthers` whose owner changed too often: for now, the ledger refuses further claims to
     /// them.
@@ -244,7 +245,7 @@ struct SubmissionBody: Encodable, Sendable {
 /// The JSON of the result of a customer's deletion.
 struct DeletionBody: Encodable, Sendable {
     /// Always true.
-    var deleted = true
+    var deleted: Bool = true
     /// The number of purchases that belonged to the customer, in all environments.
     var unlinkedPurchases: Int
     /// The number of erased documents about these purchases.

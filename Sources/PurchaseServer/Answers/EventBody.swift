@@ -39,8 +39,8 @@ struct EventBody: Encodable, Sendable {
     var deletedId: String?
     /// All ids that the deleted customer had; only in `customer.deleted`, for 30 days.
     var deletedIds: [String]?
-    /// A word of ``LedgerEvent/Kind``, or a word from a newer version.
-    var kind: String
+    /// The kind; a newer version may have written one that this version does not know.
+    var kind: Open<LedgerEvent.Kind>
     /// The time at which the ledger recorded the event, in milliseconds since 1970.
     var recordedAt: Timestamp
     /// The app.
@@ -64,7 +64,7 @@ struct EventBody: Encodable, Sendable {
         attributes = AttributeList(of: event, in: page)
         deletedId = page.deletedId(of: event)
         deletedIds = page.allDeletedIds(of: event)
-        kind = event.kind.rawValue
+        kind = event.kind
         recordedAt = event.recordedAt
         bundleId = event.scope.bundleId
         environment = event.scope.environment.rawValue

@@ -5,7 +5,7 @@ import AppStoreModel
 /// The JSON of `/health/live` and `/health/ready`.
 struct HealthBody: Encodable, Sendable {
     /// `live`, `ready`, or `degraded` if a part of the ledger takes no writes.
-    var status = "ready"
+    var status: String = "ready"
     /// The time of the last accepted notification. Absent in `/health/live`, and if there is no ledger; `null` if no
     /// notification is known.
     var lastNotificationAccepted: Nullable<Timestamp>?

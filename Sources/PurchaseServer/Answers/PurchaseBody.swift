@@ -127,7 +127,7 @@ struct SubscriptionHistoryBody: Encodable, Sendable {
     var subscription: SubscriptionBody
     /// At most 500 periods, the earliest purchase first.
     var transactions: [PurchaseBody]
-    /// The cursor of the page with the earlier periods; `nil` if there are no earlier periods.
+    /// The cursor of the page with the earlier periods; absent if there are none.
     var periodsCursor: String?
     /// The document with the newest renewal info.
     @Nullable var renewalInfo: SourceBody?
@@ -186,7 +186,8 @@ struct PurchaseBody: Encodable, Sendable {
     var revocationType: Open<RevocationType>?
     /// The refunded part, in thousandths of a percent: 100000 is a full refund.
     var revocationPercentage: Int?
-    /// The number of revoked items, of `quantity`.
+    /// The number of revoked items of a consumable or of revoked seats; `quantity` if the purchase is refused. Absent
+    /// for all other purchases, because the refunded part of a subscription is time.
     var revokedQuantity: Int?
     /// `PURCHASED` or `FAMILY_SHARED`.
     var inAppOwnershipType: Open<InAppOwnershipType>?
@@ -271,7 +272,7 @@ struct AppPurchaseBody: Encodable, Sendable {
     var appTransactionId: String?
     /// `Production` or `Sandbox`.
     var environment: String
-    /// The version that the customer bought, in Apple's text: the build number on iOS.
+    /// The version that the customer bought, in Apple's text: the build number on iOS; in the sandbox always `1.0`.
     var originalApplicationVersion: String?
     /// The time of the purchase, in milliseconds since 1970.
     @Nullable var originalPurchaseDate: Timestamp?

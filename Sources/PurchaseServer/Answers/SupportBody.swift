@@ -16,6 +16,7 @@ struct SupportListBody: Encodable, Sendable {
 struct SupportBody: Encodable, Sendable {
     /// An id of the customer, or the original transaction id of the purchase.
     var id: String
+    /// The app.
     var bundleId: String
     /// The time as of which the answer was computed, in milliseconds since 1970.
     var asOf: Timestamp

@@ -144,7 +144,7 @@ package struct WebhookSecretBody: Encodable, Sendable {
 /// The JSON of the answer to the removal of an endpoint.
 struct WebhookRemovalBody: Encodable, Sendable {
     /// Always true.
-    var removed = true
+    var removed: Bool = true
 }
 
 /// The JSON of the newest attempts to deliver events to an endpoint.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The description of a route. The router and the table in `docs/api.md` are made from these descriptions.
+// The description of a route. The router, `docs/openapi.json` and the table in `docs/api.md` are made from it.
 
 import AppStoreModel
 package import HTTPTypes
@@ -48,6 +48,23 @@ package struct APIRoute: Sendable {
         ownErrors = errors
         self.otherMethods = otherMethods
         self.handler = { try await handler($0, $1).reply.response }
+    }
+
+    /// A route whose answer is not encoded for each request.
+    init(
+        _ method: HTTPRequest.Method, _ path: String, _ summary: String, answer: any (Encodable & Sendable).Type,
+        statuses: [HTTPResponse.Status], handler: @escaping @Sendable (Request) -> Response
+    ) {
+        self.method = method
+        self.path = path
+        self.summary = summary
+        fields = []
+        bodyLimit = nil
+        self.statuses = statuses
+        self.answer = answer
+        ownErrors = []
+        otherMethods = nil
+        self.handler = { request, _ in handler(request) }
     }
 
     fileprivate init(

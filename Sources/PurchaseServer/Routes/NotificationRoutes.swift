@@ -25,14 +25,14 @@ struct NotificationRoutes: Sendable {
             ) { request, _ in
                 let isNew = try await bodies.withBody(of: request, upTo: Self.bodyLimit) { try await receive(v2: $0) }
                 if isNew { service.lastNotification.accepted(at: now()) }
-                return try Answer(NoBody())
+                return try Answer(EmptyBody())
             },
             APIRoute(
                 .post, "/notifications/v1", "records the receipt in a version 1 notification",
                 members: ["unified_receipt"], bodyLimit: Limits.notificationV1, errors: Self.errors
             ) { request, _ in
                 try await bodies.withBody(of: request, upTo: Limits.notificationV1) { try await receive(v1: $0) }
-                return try Answer(NoBody())
+                return try Answer(EmptyBody())
             },
         ]
     }
@@ -80,7 +80,7 @@ struct NotificationRoutes: Sendable {
 }
 
 /// The empty JSON object of an answer: the status alone says that the request was recorded.
-private struct NoBody: Encodable, Sendable {}
+private struct EmptyBody: Encodable, Sendable {}
 
 extension Refusal {
     /// Reads a body from the App Store, `{"signedPayload": …}`.
