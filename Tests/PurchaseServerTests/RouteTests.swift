@@ -19,20 +19,32 @@ import Testing
 
     /// No test of a command has all members of an answer: a line with a mistyped name would only be shorter.
     @Test func `each name in a line is a member of an answer`() throws {
-        func files(_ folder: String) throws -> [String] {
-            let path = Project.root.appendingPathComponent("Sources/PurchaseServer/\(folder)").path
-            return try FileManager.default.contentsOfDirectory(atPath: path).map {
-                "Sources/PurchaseServer/\(folder)/\($0)"
-            }
-        }
-        let answers = try files("Answers").map(Project.text).joined()
-        for file in try files("Operations") {
-            for call in try Project.text(file).matches(of: /[^a-z]lines\(([^()]*)\)/) {
+        let answers = try Self.sources("Answers").joined()
+        for source in try Self.sources("Operations") {
+            for call in source.matches(of: /[^a-z]lines\(([^()]*)\)/) {
                 for name in call.output.1.matches(of: /"(?:no-)?([A-Za-z]+)/) {
-                    #expect(answers.contains("var \(name.output.1): "), "\(file) \(name.output.1)")
+                    #expect(answers.contains("var \(name.output.1): "), "\(call.output.0)")
                 }
             }
         }
+    }
+
+    /// The engine refuses an undeclared field, so that a request for it has no value.
+    @Test func `each field that an operation reads is one that it declares`() throws {
+        let sources = try Self.sources("Operations")
+        for operation in sources.flatMap({ $0.components(separatedBy: "\npackage enum ").dropFirst() }) {
+            let lists = operation.matches(of: /[^\w\]]\[([^\[\]]*)\]/).flatMap { $0.output.1.split { !$0.isLetter } }
+            for read in operation.matches(of: /(?:request|asked)(?:\.(?:text|number|time)\(|\[)\.?(\w+)[)\]]/) {
+                let isDeclared = lists.contains(read.output.1) || operation.contains(" \(read.output.1) in ")
+                #expect(isDeclared, "\(operation.prefix { $0 != ":" }) reads \(read.output.1)")
+            }
+        }
+    }
+
+    private static func sources(_ folder: String) throws -> [String] {
+        let path = "Sources/PurchaseServer/\(folder)"
+        let files = try FileManager.default.contentsOfDirectory(atPath: Project.root.appendingPathComponent(path).path)
+        return try files.map { try Project.text("\(path)/\($0)") }
     }
 
     @Test(arguments: VerificationError.Code.allCases.filter { $0 != .otherDevice })
