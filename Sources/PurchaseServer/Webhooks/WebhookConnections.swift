@@ -42,19 +42,21 @@ final class WebhookConnections: Sendable {
     private let connectTimeout: TimeAmount
     private let pool: NIOLoopBoundBox<Pool>
 
-    /// The time for which a connection without requests is kept. Node.js closes such connections after 5 seconds, and
-    /// a request on a connection that the receiver is just closing would fail.
-    private static let idle = TimeAmount.seconds(4)
+    private let idle: TimeAmount
 
     /// - Parameters:
     ///   - address: The text of an IP address.
     ///   - tls: `nil` for connections without TLS.
     ///   - connectTimeout: The longest time for connecting.
+    ///   - idle: The time for which a connection without requests is kept.
     /// - Throws: An error if the address cannot be read.
-    init(to address: String, port: Int, tls: TLS?, connectTimeout: TimeAmount, on loop: any EventLoop) throws {
+    init(
+        to address: String, port: Int, tls: TLS?, connectTimeout: TimeAmount, idle: TimeAmount, on loop: any EventLoop
+    ) throws {
         self.address = try SocketAddress(ipAddress: address, port: port)
         self.tls = tls
         self.connectTimeout = connectTimeout
+        self.idle = idle
         self.loop = loop
         pool = .makeBoxSendingValue(Pool(), eventLoop: loop)
     }
@@ -131,7 +133,7 @@ extension WebhookConnections {
     /// The connection that was used last, unless it has been idle for too long.
     private func takeIdle() -> WebhookConnection? {
         guard let last = pool.value.idle.popLast() else { return nil }
-        if loop.now < last.since + Self.idle { return last.connection }
+        if loop.now < last.since + idle { return last.connection }
         last.connection.close()
         return takeIdle()
     }
@@ -153,9 +155,9 @@ extension WebhookConnections {
     private func planSweep() {
         guard !pool.value.isSweepPlanned else { return }
         pool.value.isSweepPlanned = true
-        loop.scheduleTask(in: Self.idle) {
+        loop.scheduleTask(in: idle) {
             self.pool.value.isSweepPlanned = false
-            let end = self.loop.now - Self.idle
+            let end = self.loop.now - self.idle
             for idle in self.pool.value.idle where idle.since <= end { idle.connection.close() }
             if !self.pool.value.idle.isEmpty { self.planSweep() }
         }

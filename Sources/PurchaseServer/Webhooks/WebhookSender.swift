@@ -15,6 +15,7 @@ package final class WebhookSender: Sendable {
     private let resolver: any AddressResolver
     private let clock: any Clock<Duration>
     private let limit: Duration
+    private let idle: Duration
     private let maxConnections: Int
     /// The event loop of all connections.
     private let loop: any EventLoop
@@ -63,12 +64,14 @@ package final class WebhookSender: Sendable {
     ///   - networks: Networks in which addresses are permitted that are otherwise forbidden, and without TLS.
     ///   - clock: Measures the time of requests, and the age of addresses.
     ///   - limit: The time for a request in all.
+    ///   - idle: The time for which a connection without requests is kept. Node.js closes such connections after 5
+    ///     seconds, and a request on a connection that the receiver is just closing would fail.
     ///   - roots: The trusted root certificates as PEM; `nil` trusts those of the operating system.
     ///   - maxConnections: The maximum number of connections of all endpoints together.
     ///   - loop: The event loop of all connections; `nil` for a loop that all senders share.
     package init(
         networks: [IPNetwork], resolver: any AddressResolver = SystemResolver(), clock: any Clock<Duration>,
-        limit: Duration = WebhookSender.limit, roots: String? = nil,
+        limit: Duration = WebhookSender.limit, idle: Duration = .seconds(4), roots: String? = nil,
         maxConnections: Int = WebhookSender.maxConnections, on loop: (any EventLoop)? = nil
     ) {
         self.maxConnections = maxConnections
@@ -76,6 +79,7 @@ package final class WebhookSender: Sendable {
         self.resolver = resolver
         self.clock = clock
         self.limit = limit
+        self.idle = idle
         self.loop = loop ?? Self.ownLoop
         executor = EventLoopTasks(self.loop)
         tls = Result { try Self.tls(roots: roots) }
@@ -252,7 +256,7 @@ extension WebhookSender {
             to: address.text, port: url.port,
             // The name of a host that is an address must be `nil`: the certificate is checked for the address itself.
             tls: tls.map { .init(context: $0, name: IPAddress(url.host) == nil ? url.host : nil) },
-            connectTimeout: TimeAmount(limit), on: loop)
+            connectTimeout: TimeAmount(limit), idle: TimeAmount(idle), on: loop)
     }
 
     /// Makes the next request check the addresses anew, and choose a different one if there is another.
