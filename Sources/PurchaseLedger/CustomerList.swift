@@ -21,7 +21,7 @@ extension Ledger {
 
     /// A customer in a list.
     public struct ListedCustomer: Hashable, Sendable {
-        /// The customer's holdings.
+        /// The customer's holdings; purchases that have nothing more to give (``Settlement``) may be missing.
         public var holdings: CustomerHoldings
         /// The entitlements that each purchase and each grant gives the customer, as events name them. Purchases and
         /// grants that give nothing are left out.
@@ -43,7 +43,9 @@ extension Ledger {
     public func listed(
         _ customers: [CustomerRecord], in environments: Set<Environment>, at now: Timestamp
     ) async throws -> [Customer: ListedCustomer] {
-        let snapshot = try await storage.load(.holdings(of: customers, in: environments))
+        let apps = Set(customers.map(\.customer.bundleId))
+        let settled = apps.count == 1 ? apps.first.map { settledChains(of: $0, at: now) } : nil
+        let snapshot = try await storage.load(.holdings(of: customers, in: environments, besides: settled))
         return Dictionary(
             uniqueKeysWithValues: Set(customers.map(\.customer)).compactMap { customer in
                 guard let record = snapshot.customers[customer] else { return nil }
@@ -88,10 +90,12 @@ extension Ledger.ListedCustomer {
 
 extension LedgerQuery {
     /// Queries customers, each by its first id, with their chains in some environments.
-    fileprivate static func holdings(of customers: [CustomerRecord], in environments: Set<Environment>) -> LedgerQuery {
+    fileprivate static func holdings(
+        of customers: [CustomerRecord], in environments: Set<Environment>, besides settled: SettledChains? = nil
+    ) -> LedgerQuery {
         let ids = customers.compactMap { record in
             record.ids.first.map { CustomerID($0, of: record.customer.bundleId) }
         }
-        return .holdings(of: ids, in: environments)
+        return .holdings(of: ids, in: environments, besides: settled)
     }
 }

@@ -203,7 +203,7 @@ extension Ledger {
     public func customer(
         _ id: String, of bundleId: String, in environments: Set<Environment>, at now: Timestamp
     ) async throws -> [Environment: CustomerAnswer]? {
-        guard let (customer, chains) = try await holder(id, of: bundleId, in: environments) else { return nil }
+        guard let (customer, chains, _) = try await holder(id, of: bundleId, in: environments) else { return nil }
         return Dictionary(
             uniqueKeysWithValues: chains.map { environment, records in
                 let catalogue = rules.catalogue(of: bundleId)
@@ -231,14 +231,40 @@ extension Ledger {
     public func holdings(
         of id: String, of bundleId: String, in environments: Set<Environment>, at now: Timestamp
     ) async throws -> CustomerHoldings? {
-        guard let (customer, chains) = try await holder(id, of: bundleId, in: environments) else { return nil }
+        try await holdings(of: id, of: bundleId, in: environments, besides: nil, at: now)
+    }
+
+    /// The same from a load that costs by what the customer has, not by what it had: purchases that have nothing more
+    /// to give (``Settlement``) are left out. Entitlements, unknown products and the time of the next change are the
+    /// same, and so are subscriptions that give access or of which the App Store is asked. Consumables, and the
+    /// subscriptions and refusals of the past, may be missing.
+    package func openHoldings(
+        of id: String, of bundleId: String, in environments: Set<Environment>, at now: Timestamp
+    ) async throws -> CustomerHoldings? {
+        let settled = settledChains(of: bundleId, at: now)
+        return try await holdings(of: id, of: bundleId, in: environments, besides: settled, at: now)
+    }
+
+    /// The chains of an app that have nothing more to give at `now`.
+    func settledChains(of bundleId: String, at now: Timestamp) -> SettledChains {
+        SettledChains(
+            at: now, catalogue: rules.catalogue(of: bundleId).stamp, keepsStale: rules.asksAppStore.contains(bundleId))
+    }
+
+    private func holdings(
+        of id: String, of bundleId: String, in environments: Set<Environment>, besides settled: SettledChains?,
+        at now: Timestamp
+    ) async throws -> CustomerHoldings? {
+        guard let (customer, chains, unknown) = try await holder(id, of: bundleId, in: environments, besides: settled)
+        else { return nil }
         return CustomerHoldings(
             ids: customer.ids,
             environments: Dictionary(
                 uniqueKeysWithValues: chains.map { environment, records in
-                    let holdings = Holdings(
+                    var holdings = Holdings(
                         records.lazy.map(\.chain), grants: customer.grants(in: environment),
                         catalogue: rules.catalogue(of: bundleId), at: now)
+                    holdings.unknownProducts.formUnion(unknown[environment] ?? [])
                     return (environment, holdings)
                 }))
     }
@@ -252,15 +278,17 @@ extension Ledger {
         }
     }
 
-    /// A customer, and the customer's chains in each of several environments; `nil` if the customer is unknown.
+    /// A customer, and the customer's chains in each of several environments; `nil` if the customer is unknown. Also
+    /// the unknown products of the chains left out.
     private func holder(
-        _ id: String, of bundleId: String, in environments: Set<Environment>
-    ) async throws -> (CustomerRecord, [Environment: [ChainRecord]])? {
+        _ id: String, of bundleId: String, in environments: Set<Environment>, besides settled: SettledChains? = nil
+    ) async throws -> (CustomerRecord, [Environment: [ChainRecord]], [Environment: Set<String>])? {
         let id = CustomerID(id, of: bundleId)
-        let snapshot = try await storage.load(.holdings(of: [id], in: environments))
+        let snapshot = try await storage.load(.holdings(of: [id], in: environments, besides: settled))
         guard let customer = snapshot.customer(id) else { return nil }
         let chains = Dictionary(grouping: snapshot.chains(of: customer.customer), by: \.key.scope.environment)
-        return (customer, Dictionary(uniqueKeysWithValues: environments.map { ($0, chains[$0] ?? []) }))
+        let all = Dictionary(uniqueKeysWithValues: environments.map { ($0, chains[$0] ?? []) })
+        return (customer, all, snapshot.unknownProducts)
     }
 
     /// Adds `alias` to the ids of a customer. If the alias is already the id of a second customer, the two customers

@@ -26,7 +26,7 @@ public struct LedgerRules: Hashable, Sendable {
     }
 
     /// The catalogue of an app.
-    public func catalogue(of bundleId: String) -> Catalogue { catalogues[bundleId] ?? Catalogue() }
+    public func catalogue(of bundleId: String) -> Catalogue { catalogues[bundleId] ?? .empty }
 
     /// The catalogue of an app.
     package func catalogue(_ scope: LedgerScope) -> Catalogue { catalogue(of: scope.bundleId) }

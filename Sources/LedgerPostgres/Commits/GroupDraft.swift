@@ -56,7 +56,7 @@ extension LedgerKey {
     var isFoldable: Bool {
         switch self {
         case .chain, .transaction, .customerID, .holdings, .document, .wording, .record, .events: true
-        case .customer, .content, .evidence, .marks: false
+        case .customer, .content, .evidence, .marks, .openHoldings: false
         }
     }
 }

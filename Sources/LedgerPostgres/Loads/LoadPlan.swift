@@ -42,7 +42,10 @@ struct LoadPlan {
         for key in wanted.transactions { load(key) }
         let holders = shares ? wanted.holders : []
         for (app, ids) in together(holders, \.bundleId) { loadHolders(ids, of: app, in: wanted.environments) }
-        for (app, ids) in together(wanted.ids.subtracting(holders), \.bundleId) { load(ids, of: app) }
+        let open = shares ? wanted.open.filter { !holders.contains($0.id) } : []
+        for (app, open) in Dictionary(grouping: open, by: \.id.bundleId) { loadHolders(open, of: app) }
+        let alone = wanted.ids.subtracting(holders).subtracting(open.map(\.id))
+        for (app, ids) in together(alone, \.bundleId) { load(ids, of: app) }
         for customer in wanted.customers { load(customer) }
         for (customer, environments) in wanted.holdings { loadHoldings(of: customer, in: environments) }
         if shares {
@@ -83,6 +86,13 @@ struct LoadPlan {
     }
 }
 
+/// A customer whose open chains in an environment are to be loaded, see `LedgerKey.openHoldings`.
+struct OpenHolder {
+    var id: CustomerID
+    var environment: Environment
+    var settled: SettledChains
+}
+
 /// The keys and dependencies of a ``ReadSet``, by kind of statement.
 private struct Wanted {
     var chains: Set<ChainKey> = []
@@ -93,6 +103,8 @@ private struct Wanted {
     /// The environments of the chains to load for the holders. The chains of every holder are loaded in all of these
     /// environments, so that a single statement per app suffices.
     var environments: Set<Environment> = []
+    /// The subset of ``ids`` whose customers are loaded together with their open chains.
+    var open: [OpenHolder] = []
     /// Customers to load by number, with all of their ids.
     var customers: [Customer] = []
     var holdings: [Customer: Set<Environment>] = [:]
@@ -125,6 +137,9 @@ private struct Wanted {
             ids.insert(id)
             holders.insert(id)
             environments.insert(environment)
+        case .openHoldings(let id, let environment, let settled):
+            ids.insert(id)
+            open.append(OpenHolder(id: id, environment: environment, settled: settled))
         case .document(let name): names.insert(name)
         case .content(let name): contents.insert(name)
         case .wording(let key): wordings.insert(key)

@@ -45,6 +45,8 @@ struct LoadedRecords {
     var customers: [CustomerID: Versioned<CustomerRecord>] = [:]
     /// All chains that each customer ever owned in the requested environments. Some may have other owners by now.
     var holdings: [Customer: Set<ChainKey>] = [:]
+    /// The unknown products of the settled chains left out, by customer and environment.
+    var unknownProducts: [Customer: [Environment: Set<String>]] = [:]
     var names: Set<Provenance> = []
     var wordings: [WordingKey: [WordedDocument]] = [:]
     var rows: [Provenance: DocumentRow] = [:]

@@ -26,7 +26,7 @@ extension LoadedRecords {
     }
 
     private func holdings(_ key: LedgerKey) -> Dependency? {
-        guard case .holdings(let id, let environment) = key else { return nil }
+        guard case .holdings(let id, let environment) = key.whole else { return nil }
         return customers[id].map { .holdings($0.record.customer, environment) }
     }
 
@@ -43,7 +43,7 @@ extension LoadedRecords {
     /// The chains that have a query's transactions, and the chains ever owned by the query's customers.
     func chainsFound(for query: LedgerQuery) -> Set<ChainKey> {
         query.keys.reduce(into: []) { found, key in
-            switch key {
+            switch homes == nil ? key : key.whole {
             case .transaction(let key): found.formUnion(candidates[key] ?? [])
             case .holdings(let id, let environment): found.formUnion(chains(heldBy: id, environment))
             default: break
@@ -58,6 +58,14 @@ extension LoadedRecords {
 
     fileprivate func held(by customer: Customer, _ environment: Environment) -> [ChainKey] {
         (holdings[customer] ?? []).filter { $0.scope.environment == environment }
+    }
+}
+
+extension LedgerKey {
+    /// The key of all holdings instead of open holdings. On Citus each chain is loaded alone, and all are loaded.
+    fileprivate var whole: LedgerKey {
+        guard case .openHoldings(let id, let environment, _) = self else { return self }
+        return .holdings(id, environment)
     }
 }
 
@@ -76,6 +84,12 @@ extension LoadedRecords: DocumentNames, SnapshotSource {
         held(by: customer, environment).compactMap { key in
             chains[key].flatMap { $0.record.isOwned(by: customer) ? $0.record : nil }
         }
+    }
+
+    func openChains(
+        of customer: Customer, in environment: Environment, besides settled: SettledChains
+    ) -> ([ChainRecord], unknownProducts: Set<String>) {
+        (chains(of: customer, in: environment), unknownProducts[customer]?[environment] ?? [])
     }
 
     func isStored(_ name: Provenance) -> Bool { names.contains(name) }

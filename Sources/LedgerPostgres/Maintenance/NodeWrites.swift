@@ -123,7 +123,7 @@ extension LedgerKey {
         switch self {
         case .chain(let key), .evidence(let key): key.name
         case .transaction(let key): key.transactionId
-        case .customerID(let id), .holdings(let id, _): id.id
+        case .customerID(let id), .holdings(let id, _), .openHoldings(let id, _, _): id.id
         case .wording(let key): key.chain.name
         case .record(let key): key.home
         case .customer, .document, .content, .events, .marks: nil

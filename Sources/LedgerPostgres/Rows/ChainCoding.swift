@@ -41,6 +41,7 @@ enum ChainCoding {
         guard bytes.first == form else { throw FieldReader.damaged }
         var reader = FieldReader(bytes, from: 1)
         var record = try reader.fields(of: Header(record: ChainRecord(key))).record
+        let settlement = record.settlement
         record.chain.predecessors = Set(try reader.texts())
         let revoked = try reader.texts()
         record.report?.revoked = Set(revoked)
@@ -51,6 +52,8 @@ enum ChainCoding {
         }
         for _ in try reader.items() { record.chain.take(try reader.statement(of: key)) }
         for _ in try reader.items() { record.chain.mergeResidue(try reader.statement(of: key)) }
+        // The facts are those of the settlement, which reading them has ended.
+        record.settlement = settlement
         return record
     }
 }

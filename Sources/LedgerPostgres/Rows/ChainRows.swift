@@ -41,6 +41,13 @@ extension PostgresRow {
 }
 
 extension CommitPlan {
+    /// The columns of a chain's ``PurchaseLedger/Settlement``.
+    static let settlementColumns: [(name: String, type: ColumnType)] = [
+        ("settled_at", .integer), ("settled_by", .integer), ("unknown_products", .text),
+    ]
+
+    private static let furtherColumns = settlementColumns + PeopleViews.chainColumns
+
     /// Adds or replaces the row of a chain. The new version is the loaded version plus 1. The statement raises a
     /// ``Conflict`` if the row does not have the loaded version.
     private static let put = RowStatement.insert(
@@ -48,13 +55,13 @@ extension CommitPlan {
         [
             ("home", .text), ("scope", .integer), ("version", .integer), ("next_change", .integer),
             ("published_as_of", .integer), ("state", .bytes), ("owner", .integer),
-        ] + PeopleViews.chainColumns,
+        ] + furtherColumns,
         """
         ON CONFLICT (home, scope) DO UPDATE SET
             version = CASE WHEN c.version = excluded.version - 1 THEN excluded.version
                 ELSE quittance.conflict(c.version) END,
             next_change = excluded.next_change, published_as_of = excluded.published_as_of, owner = excluded.owner,
-            \(PeopleViews.chainColumns.map { "\($0.name) = excluded.\($0.name)" }.joined(separator: ", ")),
+            \(furtherColumns.map { "\($0.name) = excluded.\($0.name)" }.joined(separator: ", ")),
             state = excluded.state
         """)
 
@@ -147,11 +154,13 @@ extension Chain {
 }
 
 extension ChainRecord {
-    /// The number of the first owner, followed by the values of ``PeopleViews/chainColumns``.
+    /// The number of the first owner, followed by the values of ``CommitPlan/settlementColumns`` and
+    /// ``PeopleViews/chainColumns``.
     fileprivate var shownValues: [PostgresValue] {
         let others = owners.dropFirst().map { "\($0.customer.number)" }.joined(separator: " ")
         return [
-            (owners.first?.customer.number).parameter, (report?.isSubscription).parameter,
+            (owners.first?.customer.number).parameter, (settlement?.at).parameter, (settlement?.catalogue).parameter,
+            (settlement.map { TextList($0.unknownProducts) }).parameter, (report?.isSubscription).parameter,
             (report?.state.status).parameter, (report?.state.productId).parameter, (report?.state.until).parameter,
             (report?.state.willRenew).parameter, (report?.isEntitling).parameter,
             others.isEmpty ? .null : .text(others),

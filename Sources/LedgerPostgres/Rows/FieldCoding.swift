@@ -25,7 +25,7 @@ enum FieldNumbers {
         "publishedWillRenew", "publishedCommitmentWillRenew", "publishedRenewal", "publishedIsSubscription",
         "publishedTransactionId", "publishedExpiresDate", "publishedEntitling", "publishedEntitlements",
         "publishedDetails", "publishedExpirationIntent", "deniedAt", "deniedBecause", "nextChange", "publishedAsOf",
-        "isCorrected",
+        "isCorrected", "settledAt", "settledBy", "unknownProducts",
     ]
 }
 

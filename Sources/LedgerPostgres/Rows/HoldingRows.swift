@@ -9,22 +9,54 @@ import PurchaseLedger
 extension LoadPlan {
     private static let holderOfOne = holders("= $3")
     private static let holdersOfSome = holders("= ANY((SELECT $3::text[])::text[])")
+    private static let openHolderOfOne = holders("= $3", besides: isSettled)
+    private static let openHoldersOfSome = holders("= ANY((SELECT $3::text[])::text[])", besides: isSettled)
+
+    /// The condition of ``PurchaseLedger/SettledChains``; NULL stands for false.
+    private static let isSettled = """
+        (settled_at <= $4 AND settled_by = $5
+            AND ($6::bigint = 0 OR status <> 'stale' AND coalesce(next_change > $4, true)))
+        """
 
     /// Selects a row for each requested id of a customer, and a row for each chain that these customers ever owned in
     /// the requested environments. `OFFSET 0` keeps the planner from scanning all chains.
-    private static func holders(_ homes: String) -> String {
-        """
-        SELECT home, version, number, is_established, consented_at, ids, grants, NULL::text, NULL::bytea
-        FROM quittance.customers WHERE app = $1 AND home \(homes)
-        UNION ALL
-        SELECT found.home, found.version, holder.number, false, NULL, NULL, NULL, environment, found.state
-        FROM (SELECT DISTINCT number FROM quittance.customers WHERE app = $1 AND home \(homes)) AS holder
-        JOIN quittance.scopes ON scopes.app = $1 AND environment = ANY((SELECT $2::text[])::text[]),
-        LATERAL (SELECT chain FROM quittance.holdings
-                 WHERE holdings.home = holder.number::text AND holdings.scope = scopes.id OFFSET 0) AS held,
-        LATERAL (SELECT home, version, state FROM quittance.chains
-                 WHERE chains.home = held.chain AND chains.scope = scopes.id OFFSET 0) AS found
-        """
+    ///
+    /// - Parameter settled: The condition of the chains to leave out. Those with unknown products have a row without a
+    ///   state for each present owner, with these products in the place of the name.
+    private static func holders(_ homes: String, besides settled: String = "false") -> String {
+        let owners = "array_append(string_to_array(other_owners, ' ')::bigint[], owner)"
+        return """
+            SELECT home, version, number, is_established, consented_at, ids, grants, NULL::text, NULL::bytea
+            FROM quittance.customers WHERE app = $1 AND home \(homes)
+            UNION ALL
+            SELECT found.home, found.version, holder.number, false, NULL, NULL, NULL, environment, found.state
+            FROM (SELECT DISTINCT number FROM quittance.customers WHERE app = $1 AND home \(homes)) AS holder
+            JOIN quittance.scopes ON scopes.app = $1 AND environment = ANY((SELECT $2::text[])::text[]),
+            LATERAL (SELECT chain FROM quittance.holdings
+                     WHERE holdings.home = holder.number::text AND holdings.scope = scopes.id OFFSET 0) AS held,
+            LATERAL (SELECT CASE WHEN \(settled) THEN unknown_products COLLATE "C" ELSE home END AS home, version,
+                         CASE WHEN \(settled) THEN NULL ELSE state END AS state FROM quittance.chains
+                     WHERE chains.home = held.chain AND chains.scope = scopes.id
+                         AND (\(settled) IS NOT TRUE
+                             OR unknown_products IS NOT NULL AND holder.number = ANY (\(owners)))
+                     OFFSET 0) AS found
+            """
+    }
+
+    /// Loads customers, and their chains that are not settled. The chains are those of all the environments and of the
+    /// earliest instant.
+    mutating func loadHolders(_ open: [OpenHolder], of bundleId: String) {
+        guard var settled = open.map(\.settled).min(by: { $0.at < $1.at }) else { return }
+        settled.keepsStale = open.contains(where: \.settled.keepsStale)
+        let environments = Set(open.map(\.environment))
+        // Only ledgers with different catalogues, which share a storage, ask for different chains at once.
+        guard open.allSatisfy({ $0.settled.catalogue == settled.catalogue }) else {
+            return loadHolders(Array(Set(open.map(\.id))), of: bundleId, in: environments)
+        }
+        let ids = Set(open.map(\.id)).map(\.id)
+        let bounds = [settled.at.parameter, settled.catalogue.parameter, settled.keepsStale.parameter]
+        loadHolders(
+            ids.count == 1 ? Self.openHolderOfOne : Self.openHoldersOfSome, ids, of: bundleId, in: environments, bounds)
     }
 
     /// Loads customers, and every chain that they ever owned in some environments. Some of these chains may now belong
@@ -34,12 +66,16 @@ extension LoadPlan {
     ///   - ids: The customers' ids, all of the same app.
     ///   - environments: The environments of the chains.
     mutating func loadHolders(_ ids: [CustomerID], of bundleId: String, in environments: Set<Environment>) {
+        let sql = ids.count == 1 ? Self.holderOfOne : Self.holdersOfSome
+        loadHolders(sql, ids.map(\.id), of: bundleId, in: environments, [])
+    }
+
+    private mutating func loadHolders(
+        _ sql: String, _ ids: [String], of bundleId: String, in environments: Set<Environment>,
+        _ bounds: [PostgresValue]
+    ) {
         let first: [PostgresValue] = [.integer(scopes.app(bundleId)), .environments(environments)]
-        let statement =
-            ids.count == 1
-            ? PostgresStatement(Self.holderOfOne, first + [.text(ids[0].id)])
-            : PostgresStatement(Self.holdersOfSome, first + [.texts(ids.map(\.id))])
-        add(statement) { rows, loaded in
+        add(sql, first + [ids.count == 1 ? .text(ids[0]) : .texts(ids)] + bounds) { rows, loaded in
             _ = try rows.map { row in
                 guard let chain = try row.heldChain(bundleId) else {
                     let (id, customer) = try row.customer(bundleId)
@@ -47,8 +83,14 @@ extension LoadPlan {
                     loaded.holdings[customer.record.customer, default: []].formUnion([])
                     return
                 }
+                guard let stored = chain.stored else {
+                    let unknown = TextList(.text(chain.key.name))?.texts ?? []
+                    loaded.unknownProducts[chain.customer, default: [:]][chain.key.scope.environment, default: []]
+                        .formUnion(unknown)
+                    return
+                }
                 loaded.holdings[chain.customer, default: []].insert(chain.key)
-                loaded.chains[chain.key] = chain.stored
+                loaded.chains[chain.key] = stored
             }
         }
     }
@@ -79,10 +121,11 @@ extension PostgresRow {
         return ChainKey(try next(), in: scope)
     }
 
-    /// The chain in the row, with a present or former owner; `nil` if the row is a customer's own row.
+    /// The chain in the row, with a present or former owner; `nil` if the row is a customer's own row. The row of a
+    /// settled chain has no state, and its unknown products as its name.
     fileprivate func heldChain(
         _ bundleId: String
-    ) throws -> (customer: Customer, key: ChainKey, stored: Versioned<ChainRecord>)? {
+    ) throws -> (customer: Customer, key: ChainKey, stored: Versioned<ChainRecord>?)? {
         var row = self
         let name = try row.next(String.self)
         let version = try row.next(Int64.self)
@@ -93,10 +136,9 @@ extension PostgresRow {
         _ = row.nextStored()
         _ = row.nextStored()
         let key = ChainKey(name, in: LedgerScope(bundleId: bundleId, environment: try row.next()))
-        let record = try ChainCoding.decode(try row.next(), key)
-        return (
-            Customer(number: number, bundleId: bundleId), key, Versioned(version: version, record: record)
-        )
+        let state = try row.next([UInt8]?.self)
+        let stored = try state.map { Versioned(version: version, record: try ChainCoding.decode($0, key)) }
+        return (Customer(number: number, bundleId: bundleId), key, stored)
     }
 }
 

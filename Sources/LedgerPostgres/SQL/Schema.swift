@@ -9,7 +9,7 @@ import PurchaseLedger
 /// `"C"`, so they are compared byte by byte. All integers are `bigint`, see ``PostgresValue``. Times are milliseconds
 /// since 1970.
 enum Schema {
-    static let steps = SchemaSteps(baseline: 26, [SchemaStep("baseline", tables)])
+    static let steps = SchemaSteps(baseline: 27, [SchemaStep("baseline", tables)])
 
     /// The statements that create the tables.
     static let tables =
@@ -45,6 +45,9 @@ enum Schema {
     /// time alone, for example an expiry, has changed the state since the newest document was signed. Few chains have a
     /// value, so the index `chains_ahead` is small.
     ///
+    /// `settled_at`, `settled_by` and `unknown_products` repeat the ``PurchaseLedger/Settlement`` in `state`, so that a
+    /// question about entitlements need not read the states of purchases that have nothing more to give.
+    ///
     /// `state` is binary. Therefore `chains` and `transactions` have columns for people, see ``PeopleViews``. A renewal
     /// adds a row to `transactions` in any case, so these columns cost no further row.
     private static let chains = [
@@ -57,6 +60,7 @@ enum Schema {
             published_as_of bigint,
             owner bigint,
             state bytea NOT NULL,
+            \(PeopleViews.columns(of: CommitPlan.settlementColumns)),
             \(PeopleViews.columns(of: PeopleViews.chainColumns)),
             PRIMARY KEY (home, scope)) WITH (fillfactor = 85, \(often))
         """,

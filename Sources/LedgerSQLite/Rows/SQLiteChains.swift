@@ -25,7 +25,19 @@ extension SQLiteLedgerSession {
 
     private static let chainsByOwner = """
         SELECT originalTransactionId, \(chainColumns) FROM links AS own JOIN chains ON chains.id = own.chain
-        WHERE own.customer = ? AND scope = ?
+        WHERE own.customer = ?1 AND scope = ?2
+        """
+
+    /// The condition of ``PurchaseLedger/SettledChains``; null stands for false.
+    private static let isSettled = """
+        settledAt <= ?3 AND settledBy = ?4 AND (?5 = 0 OR publishedStatus <> 'stale' AND coalesce(nextChange > ?3, 1))
+        """
+
+    private static let openChainsByOwner = chainsByOwner + " AND (\(isSettled)) IS NOT TRUE"
+
+    private static let unknownProductsByOwner = """
+        SELECT DISTINCT unknownProducts FROM links AS own JOIN chains ON chains.id = own.chain
+        WHERE own.customer = ?1 AND scope = ?2 AND unknownProducts IS NOT NULL AND \(isSettled)
         """
 
     /// A chain; `nil` if the chain is not stored. Reads the row unless the present decision has already loaded the
@@ -46,7 +58,24 @@ extension SQLiteLedgerSession {
     func chains(of customer: Customer, in environment: Environment) throws -> [ChainRecord] {
         let scope = LedgerScope(bundleId: customer.bundleId, environment: environment)
         guard let number = try self.scope(scope) else { return [] }
-        let rows = try all(Self.chainsByOwner, [.integer(customer.number), .integer(number)]) { row in
+        return try chains(in: scope, Self.chainsByOwner, [.integer(customer.number), .integer(number)])
+    }
+
+    func openChains(
+        of customer: Customer, in environment: Environment, besides settled: SettledChains
+    ) throws -> ([ChainRecord], unknownProducts: Set<String>) {
+        let scope = LedgerScope(bundleId: customer.bundleId, environment: environment)
+        guard let number = try self.scope(scope) else { return ([], []) }
+        let parameters: [StoredValue] = [
+            .integer(customer.number), .integer(number), settled.at.stored, settled.catalogue.stored,
+            settled.keepsStale.stored,
+        ]
+        let unknown = try all(Self.unknownProductsByOwner, parameters) { try $0.next(TextList.self).texts }
+        return (try chains(in: scope, Self.openChainsByOwner, parameters), Set(unknown.joined()))
+    }
+
+    private func chains(in scope: LedgerScope, _ sql: String, _ parameters: [StoredValue]) throws -> [ChainRecord] {
+        let rows = try all(sql, parameters) { row in
             let key = ChainKey(try row.next(), in: scope)
             return try StoredChain(&row, key)
         }
@@ -60,6 +89,8 @@ extension SQLiteLedgerSession {
     private func withFacts(_ row: StoredChain) throws -> StoredChain {
         var chain = row
         try addFacts(to: &chain.record.chain, chain.number)
+        // The facts are those of the settlement, which adding them has ended.
+        chain.record.settlement = row.record.settlement
         return chain
     }
 

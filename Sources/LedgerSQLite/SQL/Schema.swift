@@ -11,7 +11,7 @@ enum Schema {
     /// The `application_id` of every ledger, by which it is told from the files of other software.
     static let applicationID: UInt32 = 0x5175_6974
 
-    static let steps = SchemaSteps(baseline: 30, [SchemaStep("baseline", tables)])
+    static let steps = SchemaSteps(baseline: 31, [SchemaStep("baseline", tables)])
 
     static var tables: [String] {
         [apps, epochs, chains, documents, facts, customers, events, records, others, periods]
@@ -88,13 +88,17 @@ enum Schema {
     /// A chain's row contains its newest renewal info and its last published state. Each notification of a subscription
     /// changes both. In separate tables, they would cost two more page writes for each notification. Rare data of a
     /// chain is JSON in a column (`predecessors`, `publishedRevoked`), or in the separate table `ownerChanges`
-    /// (`times`, also JSON). `publishedAsOf` is null unless the mere passage of time (an expiry, say) has changed the
-    /// chain's state since its newest document was signed.
+    /// (`times`, also JSON). `settledAt`, `settledBy` and `unknownProducts` (JSON) are its ``Settlement``; they are in
+    /// front, because a question about entitlements reads only them of most rows. `publishedAsOf` is null unless the
+    /// mere passage of time (an expiry, say) has changed the chain's state since its newest document was signed.
     private static let chains = """
         CREATE TABLE chains (
             id INTEGER PRIMARY KEY,
             scope INTEGER NOT NULL REFERENCES scopes,
             originalTransactionId TEXT NOT NULL,
+            settledAt INTEGER,
+            settledBy INTEGER,
+            unknownProducts TEXT,
             erasedAt INTEGER,
             lastEventAt INTEGER,
             successor TEXT,

@@ -369,6 +369,7 @@ extension LedgerDraft {
         let old = record.report
         let new = ChainEvaluation(record.chain, rules.catalogue(record.key.scope), at: instant)
         record.report = new.report
+        record.settlement = new.settlement
         histories[record.key] = new.history
         if new.report.state.status != old?.state.status { wantStatus(of: record, since: instant) }
         for change in new.report.changes(since: old, record.chain) {
@@ -412,6 +413,7 @@ extension LedgerDraft {
         guard let old = record.report, old.isAhead(of: now), !record.chain.transactions.isEmpty else { return }
         let new = ChainEvaluation(record.chain, rules.catalogue(record.key.scope), at: now)
         record.report = new.report
+        record.settlement = new.settlement
         guard new.report.differs(from: old) || new.report.isEntitling != old.isEntitling else { return }
         let change = new.report.change(new.report.isSubscription ? .subscriptionUpdated : .purchaseUpdated)
         append(change.kind, EventContent(change, from: old, to: new, at: now), toOwnersOf: &record)

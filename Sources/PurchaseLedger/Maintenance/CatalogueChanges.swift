@@ -74,10 +74,7 @@ extension Catalogue {
     fileprivate var digest: [UInt8] {
         func names(_ names: Set<String>) -> JSONValue { .array(names.sorted().map { .string($0) }) }
         let products = products.sorted { $0.key < $1.key }.map { id, product in
-            JSONValue.array([
-                .string(id), .string("\(product.level ?? 0)"), .string(product.duration.map { "\($0)" } ?? ""),
-                names(product.entitlements),
-            ])
+            JSONValue.array([.string(id), names(product.entitlements)])
         }
         let rules = appPurchase.map { rule in
             JSONValue.array([
@@ -85,9 +82,7 @@ extension Catalogue {
                 .string(rule.platform?.rawValue ?? ""), names(rule.entitlements),
             ])
         }
-        let all: [JSONValue] = [
-            .string("\(staleLeeway)"), .array(products), .array(rules), names(refusedPurchases),
-        ]
+        let all: [JSONValue] = [.string("\(stamp)"), .array(products), .array(rules)]
         return DocumentDigest(Array(JSONValue.array(all).compactText.utf8)).bytes
     }
 }

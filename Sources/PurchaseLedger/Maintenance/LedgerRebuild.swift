@@ -73,7 +73,8 @@ extension Ledger {
     func derivation(
         of key: ChainKey, _ sharing: [TransactionKey: Set<ChainKey>] = [:], from reader: inout DocumentReader
     ) async throws -> Derivation {
-        let (stored, own) = try await chainWithDocuments(key, reading: &reader)
+        let (record, own) = try await chainWithDocuments(key, reading: &reader)
+        let stored = record.chain
         var derived = Chain(key)
         derived.residue = stored.residue
         derived.predecessors = stored.predecessors
@@ -100,8 +101,16 @@ extension Ledger {
         }
         return Derivation(
             documents: documents, transactions: transactions, derived: derived, migrations: migrations,
-            differs: derived != stored || !migrations.isEmpty,
+            differs: derived != stored || !migrations.isEmpty || isWronglySettled(record),
             isWhole: !documents.values.joined().contains(where: reader.isUnreadable))
+    }
+
+    /// Whether the stored settlement differs from that by the stored facts. A settlement by another catalogue counts
+    /// for nothing, and so cannot be wrong.
+    private func isWronglySettled(_ record: ChainRecord) -> Bool {
+        let catalogue = rules.catalogue(record.key.scope)
+        guard let settlement = record.settlement, settlement.catalogue == catalogue.stamp else { return false }
+        return record.chain.history(catalogue, at: settlement.at).settlement(record.chain.renewal) != settlement
     }
 
     /// Finds the other chains with some of a chain's transactions, and reads their documents.
@@ -124,7 +133,7 @@ extension Ledger {
     /// replaced or erased meanwhile, the chain and its documents are read again.
     private func chainWithDocuments(
         _ key: ChainKey, reading reader: inout DocumentReader
-    ) async throws -> (stored: Chain, documents: Set<Provenance>) {
+    ) async throws -> (stored: ChainRecord, documents: Set<Provenance>) {
         let query = LedgerQuery([.chain(key), .evidence(key)])
         for _ in 0..<Self.maxAttempts {
             let snapshot = try await storage.load(query)
@@ -133,7 +142,7 @@ extension Ledger {
             let unreadable = documents.filter(reader.isUnreadable)
             let left = unreadable.isEmpty ? [] : try await storage.load(query).evidence[key] ?? []
             let gone = unreadable.subtracting(left.map(\.name))
-            guard !gone.isEmpty else { return (snapshot.chains[key]?.chain ?? Chain(key), documents) }
+            guard !gone.isEmpty else { return (snapshot.chains[key] ?? ChainRecord(key), documents) }
             reader.forget(gone)
         }
         throw LedgerStorageError(.unavailable, "\(key.originalTransactionId) keeps changing: run the rebuild again")

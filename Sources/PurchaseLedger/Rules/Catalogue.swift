@@ -4,18 +4,25 @@
 /// do not say what a product grants.
 public struct Catalogue: Hashable, Sendable {
     /// The products, by id.
-    public var products: [String: Product]
+    public var products: [String: Product] { didSet { putStamp() } }
 
     /// How long a subscription still entitles after its end if no document about its renewal has arrived. Apple charges
     /// up to a day before the end, and its notifications are usually only minutes late. The default, an hour, covers
     /// this delay and grants little unpaid access.
-    public var staleLeeway: Duration
+    public var staleLeeway: Duration { didSet { putStamp() } }
 
     /// The rules by which a purchase of the app itself grants entitlements. Each rule that a purchase meets counts.
     public var appPurchase: [AppPurchaseRule] = []
 
     /// The transaction ids of purchases that grant nothing, whatever the App Store signs; see ``refuses(_:)``.
-    public var refusedPurchases: Set<String>
+    public var refusedPurchases: Set<String> { didSet { putStamp() } }
+
+    /// A number for everything that decides when purchases are settled, see ``Settlement``. Two catalogues with the
+    /// same number settle each purchase at the same instant.
+    package private(set) var stamp: Int64
+
+    /// The catalogue of an app without one.
+    static let empty = Catalogue()
 
     public init(
         products: [String: Product] = [:], staleLeeway: Duration = .seconds(3600), refusedPurchases: Set<String> = []
@@ -23,7 +30,10 @@ public struct Catalogue: Hashable, Sendable {
         self.products = products
         self.staleLeeway = staleLeeway
         self.refusedPurchases = refusedPurchases
+        stamp = Self.stamp(products, staleLeeway, refusedPurchases)
     }
+
+    private mutating func putStamp() { stamp = Self.stamp(products, staleLeeway, refusedPurchases) }
 
     /// The access that a product grants.
     public struct Product: Hashable, Sendable {

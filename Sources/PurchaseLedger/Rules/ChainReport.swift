@@ -86,6 +86,7 @@ struct ChainEvaluation {
     /// The details of the report's transaction.
     let details: EventDetails
     let history: PurchaseHistory
+    let settlement: Settlement?
     private let chain: Chain
     private let subscription: SubscriptionState?
 
@@ -96,6 +97,7 @@ struct ChainEvaluation {
         report = ChainReport(chain, history, subscription, catalogue, at: now)
         details = EventDetails(history.app ?? chain.statement(report.transactionId), subscription)
         report.details = details.digest(besides: subscription?.nextCommitmentProductId)
+        settlement = history.settlement(chain.renewal)
     }
 
     /// The details of an event about a transaction of the chain.

@@ -73,7 +73,7 @@ extension Chain {
     /// The statements about the transactions, the earliest purchase first. A transaction with nothing left but residue
     /// is left out. An upgraded period that a receipt reports as cancelled is marked as upgraded instead.
     public var purchases: [TransactionStatement] {
-        PurchaseHistory(self, Catalogue(), isRefused: false, at: .distantFuture).purchases
+        PurchaseHistory(self, .empty, isRefused: false, at: .distantFuture).purchases
     }
 
     /// The residue to keep if the chain's customer is erased: all statements. If a customer later presents a document
@@ -138,6 +138,17 @@ extension PurchaseHistory {
         guard let purchaseDate = purchase.purchaseDate, let duration = catalogue.products[purchase.productId]?.duration
         else { return nil }
         return purchaseDate.advanced(by: duration)
+    }
+
+    /// The instant from which on every period is over, superseded or not, with ``Catalogue/staleLeeway``; `nil` if a
+    /// period has no end.
+    var periodsEnd: Timestamp? {
+        var last = Timestamp.distantPast
+        for index in timeline.entries.indices {
+            guard let end = timeline.entries[index].period.expiresDate else { return nil }
+            last = max(last, timeline.entries[index].period.start, end, end.advanced(by: catalogue.staleLeeway))
+        }
+        return last
     }
 
     /// The next date after `now` at which a period begins; `nil` if there is none.

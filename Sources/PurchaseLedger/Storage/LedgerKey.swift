@@ -21,6 +21,9 @@ public enum LedgerKey: Hashable, Sendable {
     case customer(Customer)
     /// The customer with an id, and the records of the customer's chains in an environment.
     case holdings(CustomerID, Environment)
+    /// The same without chains that have nothing more to give. A storage may load these too. Not for decisions, which
+    /// could not notice that such a chain changes.
+    case openHoldings(CustomerID, Environment, SettledChains)
     /// Whether a document is stored.
     case document(Provenance)
     /// A document with its content.
@@ -47,7 +50,7 @@ extension LedgerKey {
         case .transaction(let key): key.scope
         case .wording(let key): key.chain.scope
         case .record(let key): key.owner.scope
-        case .customerID, .customer, .holdings, .document, .content, .events, .marks: nil
+        case .customerID, .customer, .holdings, .openHoldings, .document, .content, .events, .marks: nil
         }
     }
 
@@ -55,7 +58,7 @@ extension LedgerKey {
     package var bundleId: String? {
         switch self {
         case .chain, .evidence, .transaction, .wording: scope?.bundleId
-        case .customerID(let id), .holdings(let id, _): id.bundleId
+        case .customerID(let id), .holdings(let id, _), .openHoldings(let id, _, _): id.bundleId
         case .customer(let customer): customer.bundleId
         case .record(let key): key.owner.bundleId
         case .events(let bundleId): bundleId
@@ -79,7 +82,7 @@ extension Set<LedgerKey> {
     package var customerIDs: Set<CustomerID> {
         reduce(into: []) { ids, key in
             switch key {
-            case .customerID(let id), .holdings(let id, _): ids.insert(id)
+            case .customerID(let id), .holdings(let id, _), .openHoldings(let id, _, _): ids.insert(id)
             default: break
             }
         }

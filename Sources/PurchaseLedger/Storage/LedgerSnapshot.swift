@@ -21,10 +21,19 @@ public struct LedgerQuery: Hashable, Sendable {
     public init() { self.init([]) }
 
     /// Queries the customers with some ids, and the customers' chains in some environments.
+    ///
+    /// - Parameter settled: Chains that may be left out.
     public static func holdings(
-        of ids: some Sequence<CustomerID>, in environments: some Sequence<Environment>
+        of ids: some Sequence<CustomerID>, in environments: some Sequence<Environment>,
+        besides settled: SettledChains? = nil
     ) -> LedgerQuery {
-        LedgerQuery(ids.flatMap { id in [.customerID(id)] + environments.map { .holdings(id, $0) } })
+        LedgerQuery(
+            ids.flatMap { id in
+                [.customerID(id)]
+                    + environments.map { environment in
+                        settled.map { .openHoldings(id, environment, $0) } ?? .holdings(id, environment)
+                    }
+            })
     }
 
     /// The union of both queries.
@@ -58,6 +67,8 @@ public struct LedgerSnapshot: Sendable {
     public var documents: [Provenance: StoredDocument] = [:]
     /// The documents of each chain whose ``LedgerKey/evidence(_:)`` the query asks for.
     public var evidence: [ChainKey: [DocumentReference]] = [:]
+    /// The unknown products of the chains that ``LedgerKey/openHoldings(_:_:_:)`` left out, by the environment.
+    public var unknownProducts: [Environment: Set<String>] = [:]
     /// The existing records of the query, by key.
     public var records: [RecordKey: LedgerRecord] = [:]
 
@@ -95,6 +106,10 @@ package protocol SnapshotSource {
     /// The chains that have a transaction, or residue of it (``Chain/residue``), in any order.
     func chains(of transaction: TransactionKey) throws -> [ChainKey]
     func chains(of customer: Customer, in environment: Environment) throws -> [ChainRecord]
+    /// The chains of a customer that are not settled, and the unknown products of the others.
+    func openChains(
+        of customer: Customer, in environment: Environment, besides settled: SettledChains
+    ) throws -> ([ChainRecord], unknownProducts: Set<String>)
     /// Whether a document is stored and can be read.
     func isStored(_ name: Provenance) throws -> Bool
     func document(_ name: Provenance) throws -> StoredDocument?
@@ -129,6 +144,11 @@ extension LedgerSnapshot {
         case .holdings(let id, let environment):
             guard let customer = ids[id] else { break }
             for record in try source.chains(of: customer, in: environment) { chains[record.key] = record }
+        case .openHoldings(let id, let environment, let settled):
+            guard let customer = ids[id] else { break }
+            let (records, unknown) = try source.openChains(of: customer, in: environment, besides: settled)
+            for record in records { chains[record.key] = record }
+            unknownProducts[environment, default: []].formUnion(unknown)
         case .document(let name): if try source.isStored(name) { names.insert(name) }
         case .content(let name): documents[name] = try source.document(name)
         case .wording(let key):

@@ -188,6 +188,14 @@ extension State: SnapshotSource {
         chains.values.filter { $0.key.scope.environment == environment && $0.isOwned(by: customer) }
     }
 
+    func openChains(
+        of customer: Customer, in environment: Environment, besides settled: SettledChains
+    ) -> ([ChainRecord], unknownProducts: Set<String>) {
+        let all = chains(of: customer, in: environment)
+        let unknown = all.lazy.filter(settled.contains).compactMap(\.settlement?.unknownProducts).joined()
+        return (all.filter { !settled.contains($0) }, Set(unknown))
+    }
+
     func isStored(_ name: Provenance) -> Bool { indexes[name] != nil }
 
     func document(_ name: Provenance) -> StoredDocument? { indexes[name].flatMap { documents[$0]?.stored } }

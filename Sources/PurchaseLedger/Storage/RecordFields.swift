@@ -12,6 +12,9 @@ extension ChainRecord: StoredFields {
     /// `nextChange` and `asOf` of the report, because a storage keeps these two where it can index them.
     @inlinable
     package mutating func fields(_ coder: inout some FieldCoder) throws {
+        // Taken out, because reading the facts below ends the settlement.
+        var settlement = settlement
+        defer { self.settlement = settlement }
         try coder.field("erasedAt", &erasedAt)
         try coder.field("lastEventAt", &lastEventAt)
         try coder.field("successor", &successor)
@@ -26,6 +29,20 @@ extension ChainRecord: StoredFields {
         }
         try coder.group(&report)
         try coder.group(&chain.denial)
+        try coder.group(&settlement)
+    }
+}
+
+extension Settlement: StoredFields {
+    @usableFromInline package static let blank = Settlement(at: Timestamp(milliseconds: 0), catalogue: 0)
+
+    @inlinable
+    package mutating func fields(_ coder: inout some FieldCoder) throws {
+        try coder.field("settledAt", &at)
+        try coder.field("settledBy", &catalogue)
+        var unknown = TextList(unknownProducts)
+        try coder.field("unknownProducts", &unknown)
+        unknownProducts = unknown.texts
     }
 }
 

@@ -5,8 +5,10 @@ public import AppStoreModel
 /// The stored record of a purchase with its renewals (``Chain``), with all data except its documents. The record is
 /// loaded, changed and committed as a single value.
 public struct ChainRecord: Hashable, Sendable {
-    /// The facts of the chain.
-    public var chain: Chain
+    /// The facts of the chain. Changed facts end the ``settlement``, until the chain is evaluated again.
+    public var chain: Chain { didSet { settlement = nil } }
+    /// When the chain has nothing more to give, by its present facts; `nil` if this is not known, or never.
+    public var settlement: Settlement?
     /// The last published report about the chain; `nil` if there is no such report.
     public var report: ChainReport?
     /// The owners, in the order in which they became owners.

@@ -33,7 +33,7 @@ package enum CheckEntitlement: NamedOperation {
         let rule = request.environmentRule
         try request.requireEntitlement(entitlement)
         func load() async throws -> CountedHoldings {
-            let found = try await request.ledger.holdings(
+            let found = try await request.ledger.openHoldings(
                 of: id, of: request.scope.bundleId, in: rule.loaded, at: request.now)
             return CountedHoldings(found?.environments ?? [:], rule, ids: found?.ids ?? [])
         }

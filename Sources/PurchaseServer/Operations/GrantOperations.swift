@@ -64,8 +64,11 @@ package enum MakeGrant: NamedOperation {
 extension MakeGrant {
     /// The customer's running subscription that renews, if there is one: the grant does not stop its payments.
     fileprivate static func paidSubscription(_ request: AuthenticatedRequest) async throws -> String? {
-        let holdings = try await request.ledger.holdings(of: request.customerId, in: request.scope, at: request.now)
-        let paid = holdings?.subscriptions.values.filter { $0.hasAccess && $0.willRenew == true }
+        let scope = request.scope
+        let found = try await request.ledger.openHoldings(
+            of: request.customerId, of: scope.bundleId, in: [scope.environment], at: request.now)
+        let subscriptions = found?.environments[scope.environment]?.subscriptions.values
+        let paid = subscriptions?.filter { $0.hasAccess && $0.willRenew == true }
         return paid?.map(\.governing.originalTransactionId).min()
     }
 

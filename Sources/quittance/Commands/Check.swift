@@ -34,7 +34,8 @@ struct Check: AsyncParsableCommand {
             let file = try await storage.faults()
             for fault in file { Terminal.report(fault.printable) }
             var progress = Progress(verb: "verified")
-            let checked = try await Ledger(storage: storage).check(by: verifier) { progress.report($0) }
+            let ledger = composition.service(storage, verifier).ledger
+            let checked = try await ledger.check(by: verifier) { progress.report($0) }
             FaultList(faults: checked.faults).print(all: all, rest: "--all lists all")
             let faults = file.count + checked.faults.count
             let outcome = faults == 0 ? "no faults" : "faults: \(faults)"
