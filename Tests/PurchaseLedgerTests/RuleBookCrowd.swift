@@ -222,6 +222,7 @@ extension RuleBookCrowd {
 
         private func work(at now: Timestamp) async throws -> Outcome {
             let runner = JobRunner(ledger, [ledger.grantEnds(in: scopes, now: { now })], now: { now })
+            try await runner.pullBack()
             while try await runner.workOnce() {}
             while try await ledger.publishDueChanges(at: now, limit: 500) >= 500 {}
             return Outcome()

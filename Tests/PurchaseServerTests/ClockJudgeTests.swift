@@ -198,6 +198,12 @@ import Testing
         var server = try Server()
         #expect(try await server.buy("anna", from: 10, until: 60) == 1)
         #expect(try await server.buy("bert", from: 10, until: 60) == 1)
+        #expect(try await server.buy("cora", from: 10, until: 60) == 1)
+        try await server.delete("cora")
+        func formerIds() async throws -> Int {
+            let deleted = RecordSelection(RecordKind(rawValue: "deletedCustomer"))
+            return try await server.storage.records(deleted, limit: 10).count
+        }
         try await server.round()
         try await server.machine.pass(86_400)
         let events = try await server.events
@@ -207,6 +213,7 @@ import Testing
         if !isRunning { server.start() }
         try await server.round()
         #expect(try await server.events.starts(with: events), "an event was erased")
+        #expect(try await formerIds() == 1, "the ids of a deleted customer were erased")
         try await server.delete("bert")
         #expect(try await server.buy("bert", from: 60, until: 90, after: 5) == 1, "a document was dropped")
         try await server.round()
@@ -224,6 +231,7 @@ import Testing
         try await server.machine.pass(100 * 86_400)
         try await server.round()
         #expect(try await server.storage.marks().erasedEvents.values.contains { $0 > 0 })
+        #expect(try await formerIds() == 0)
     }
 
     @Test func `a document that was signed before a deletion by a right clock is dropped`() async throws {

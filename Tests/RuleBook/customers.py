@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any, Iterable, Iterator
+from typing import Any, Iterator
 
 from rulebook import FOREVER, Catalogue, Facts, Grant, Judge
 
@@ -47,10 +47,16 @@ class CustomerGrant:
     entitlement: str
     environment: str
     until: int | None
+    # By hand.
     is_ended: bool = False
+    # The end at `until` was published.
+    is_told: bool = False
 
     def is_due(self, now: int) -> bool:
-        return not self.is_ended and self.until is not None and self.until <= now
+        return not self.is_ended and not self.is_told and self.until is not None and self.until <= now
+
+    def is_told_early(self, now: int, tolerance: int = 0) -> bool:
+        return not self.is_ended and self.is_told and self.until is not None and self.until > now + tolerance
 
     @property
     def gift(self) -> tuple[str, Grant]:
@@ -540,21 +546,26 @@ class Customers:
     def end(self, step: Words) -> Words:
         person = self.find(step["customer"])
         assert person
-        self.end_grants(person, [grant for grant in person.grants if grant.id == step["id"] and not grant.is_ended])
+        for grant in person.grants:
+            is_over = grant.is_ended or grant.is_told and not grant.is_told_early(step["at"])
+            if grant.id == step["id"] and not is_over:
+                grant.is_ended = True
+                self.expect("grant.ended", person.name, grant.id)
         return {"outcome": "ended"}
-
-    def end_grants(self, person: Person, grants: Iterable[CustomerGrant]) -> None:
-        """Final, also if the clock was ahead."""
-        for grant in grants:
-            grant.is_ended = True
-            self.expect("grant.ended", person.name, grant.id)
 
     # What a server does by itself, or an operator to the ledger
 
     def work(self, step: Words) -> Words:
-        """The server publishes what is due, among it the ends of grants."""
+        """The server publishes what is due, among it the ends of grants. It undoes ends that its clock told early, by
+        more than a minute."""
         for person in self.people:
-            self.end_grants(person, [grant for grant in person.grants if grant.is_due(step["at"])])
+            for grant in person.grants:
+                if grant.is_due(step["at"]):
+                    grant.is_told = True
+                    self.expect("grant.ended", person.name, grant.id)
+                elif grant.is_told_early(step["at"], tolerance=60_000):
+                    grant.is_told = False
+                    self.expect("grant.made", person.name, grant.id)
         return {}
 
     def rebuild(self, step: Words) -> Words:

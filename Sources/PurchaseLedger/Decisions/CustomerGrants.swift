@@ -47,9 +47,10 @@ extension Ledger {
         return try await storage.load(LedgerQuery([.customerID(id)])).customer(id)?.grants ?? []
     }
 
-    /// Ends a grant whose end is due, as of its end, and publishes the end once.
+    /// Ends a grant whose end is due, as of its end, and publishes the end once. If a clock that was ahead has published
+    /// the end, publishes the grant again.
     ///
-    /// - Returns: The end of the grant if it is ahead; `nil` if nothing is left to do.
+    /// - Returns: The end of the grant; `nil` if nothing is left to do.
     func endDueGrant(_ id: String, in scope: LedgerScope, at now: Timestamp) async throws -> Timestamp? {
         let note = GrantNote.key(id, of: scope.bundleId)
         return try await commit(LedgerQuery([.record(note)]), at: now) { $0.endDueGrant(id, of: scope.bundleId) }
@@ -112,7 +113,7 @@ extension LedgerDraft {
             return nil
         }
         let grant = record.grants[index]
-        guard grant.end == nil else { return grant }
+        guard grant.end == nil || grant.isActive(at: now) else { return grant }
         let isOver = !grant.isActive(at: now)
         erase(grant.endJob(of: id.bundleId).key)
         return end(&record, index, isOver ? .init(grant.until ?? now) : .init(now, by: author))
@@ -122,12 +123,15 @@ extension LedgerDraft {
         // The customer was erased, or the grant was forgotten after many later grants.
         guard let note = GrantNote(readable: record(GrantNote.key(grantId, of: bundleId))),
             var record = customer(note.customer), let index = record.grants.firstIndex(where: { $0.id == grantId }),
-            case let grant = record.grants[index], grant.end == nil, let until = grant.until
+            case let grant = record.grants[index], grant.end?.author == nil, let until = grant.until
         else { return nil }
-        // The clock was set back after the job was leased.
-        guard until <= now else { return until }
-        _ = end(&record, index, .init(until))
-        return nil
+        if until <= now, grant.end == nil { _ = end(&record, index, .init(until)) }
+        if until > now.advanced(by: ChainReport.clockTolerance), grant.end != nil {
+            record.grants[index].end = nil
+            put(record)
+            publish(.grantMade, record.grants[index], of: record.customer, effectiveAt: now)
+        }
+        return until
     }
 
     private mutating func end(

@@ -67,9 +67,9 @@ public struct CustomerGrant: Hashable, Sendable {
         self.end = end
     }
 
-    /// Whether the grant entitles its customer at `now`. A published end stays an end even if the clock goes back, so
-    /// that answers agree with the events.
-    public func isActive(at now: Timestamp) -> Bool { end == nil && now < until ?? .distantFuture }
+    /// Whether the grant is active at `now`. An end by hand stays. An end by time that a clock ahead has published
+    /// counts for nothing once the clock is right.
+    public func isActive(at now: Timestamp) -> Bool { end?.author == nil && now < until ?? .distantFuture }
 }
 
 extension CustomerGrant {

@@ -50,7 +50,7 @@ package struct GrantBody: Encodable, Sendable {
         key = grant.author.keyId
         madeAt = grant.madeAt
         // The end by time counts at once, although the server publishes it some seconds later.
-        endedAt = grant.end?.date ?? (isActive ? nil : grant.until)
+        endedAt = isActive ? nil : grant.end?.date ?? grant.until
         endedBy = grant.end?.author?.name
         endedByKey = grant.end?.author?.keyId
     }

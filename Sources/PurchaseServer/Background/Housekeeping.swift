@@ -178,12 +178,13 @@ package struct Housekeeping: Service {
         try await eraseEvents(before: min(instant, needed ?? instant))
     }
 
-    /// Erases the ids of customers deleted 30 days ago. While the clock is doubtful, no id is erased. A clock that is
-    /// ahead would erase the ids before all readers of events have seen the deletion.
+    /// Erases the ids of customers deleted 30 days ago, by the same time as old events. A clock that is ahead would
+    /// erase the ids before all readers of events have seen the deletion.
     private func eraseDeletedIds(_ interval: inout Interval) async throws {
-        let now = wall?() ?? now()
+        var now = wall?() ?? now()
         guard interval.isOver, judge?.isDoubtful != true else { return }
         interval.begin()
+        if judge?.isConfirmed == false { now = try await ledger.provenTime(at: now) }
         var count = Self.deletionLimit
         while count >= Self.deletionLimit, !Task.isCancelled {
             count = try await ledger.eraseDeletedIds(at: now, limit: Self.deletionLimit)
