@@ -504,7 +504,7 @@ extension PostgresLedgerStorage {
         var known = try remembered(in: epoch) { $0.scopes }
         let unknown = known.unknown(apps: apps, scopes: wanted)
         guard !unknown.isEmpty else { return known }
-        for rows in try await requests.read(unknown.sorted().map(ScopeNumbers.find), during: epoch) {
+        for rows in try await requests.read([ScopeNumbers.find(unknown)], during: epoch) {
             try known.learn(rows)
             try remembered(in: epoch) { try $0.scopes.learn(rows) }
         }

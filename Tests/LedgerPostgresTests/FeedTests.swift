@@ -108,6 +108,21 @@ import Testing
         #expect(storage.condition.concern == nil)
     }
 
+    @Test(.takesLong) func `if numbering fails, that is a concern before anybody reads, until it succeeds by itself`()
+        async throws
+    {
+        let database = try TestPostgres.database()
+        let storage = try await database.storage()
+        try await TroubleTests.add(1, to: 1, through: storage)
+        try database.psql("ALTER TABLE quittance.counter RENAME TO hidden")
+        try await TroubleTests.add(2, to: 1, through: storage)
+        while storage.condition.concern == nil { try await Task.sleep(for: .milliseconds(20)) }
+        #expect(storage.condition.concern?.contains("New events get no numbers") == true)
+        try database.psql("ALTER TABLE quittance.hidden RENAME TO counter")
+        while storage.condition.concern != nil { try await Task.sleep(for: .milliseconds(20)) }
+        #expect(try database.psql("SELECT count(*) FROM quittance.events") == "2")
+    }
+
     /// Runs `body` while a transaction is open that has run some statements.
     private static func during(
         _ statements: [String], in database: TestDatabase, isSnapshot: Bool = false, _ body: () async throws -> Void

@@ -37,6 +37,26 @@ import Testing
         for statement in statements { #expect(Int(statement[1]) ?? .max <= 20, "\(statement)") }
     }
 
+    @Test(.takesLong) func `the search for due work takes two statements, however many apps the ledger lacks`()
+        async throws
+    {
+        let server = try TestPostgres(loading: "pg_stat_statements")
+        try server.psql("postgres", "CREATE EXTENSION pg_stat_statements")
+        let storage = try await server.database().storage()
+        let lanes = (0..<100).flatMap { app in
+            [Environment.production, .sandbox].map { environment in
+                RecordLane(.grantEnd, of: .scope(LedgerScope(bundleId: "app \(app)", environment: environment)))
+            }
+        }
+        let now = Timestamp(milliseconds: 0)
+        _ = try await storage.due(in: lanes, at: now, limit: 10)
+        try server.psql("postgres", "SELECT pg_stat_statements_reset()")
+        for _ in 0..<10 { #expect(try await storage.due(in: lanes, at: now, limit: 10) == DueWork()) }
+        let calls = try server.psql(
+            "postgres", "SELECT sum(calls) FROM pg_stat_statements WHERE query LIKE '%quittance.%'")
+        #expect(calls == "20")
+    }
+
     /// A plan for many rows that reads a table whole takes as long as the table is large, for each page of a copy.
     @Test(.takesLong, arguments: [1, 3, 500])
     func `a page of documents is looked up by indexes in a large ledger`(

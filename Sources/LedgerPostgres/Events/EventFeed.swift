@@ -32,6 +32,9 @@ final class EventFeed: Sendable {
     /// are numbered together.
     private static let pause = Duration.milliseconds(250)
 
+    /// The delay after events could not be numbered, until the server tries again by itself.
+    private static let retryPause = Duration.seconds(5)
+
     private struct State {
         /// Whether the task of ``EventFeed/numberSoon()`` is running, and whether events were committed since the task
         /// last began to number events.
@@ -40,7 +43,7 @@ final class EventFeed: Sendable {
         /// The first transaction that may have left events in the outbox, and the epoch of the connection pool during
         /// which the server learned this, see ``ConnectionOpener/epoch``.
         var first: (transaction: Int64, epoch: Int) = (0, 0)
-        /// The reason why the last reader's events could not be numbered.
+        /// The reason why events could not be numbered the last time.
         var failure: String?
 
         /// - Returns: Whether to number events again. If false, the numbering has ended.
@@ -150,8 +153,8 @@ extension EventFeed {
         return answers[1].rows.count == EventSequencer.nodeBatch
     }
 
-    /// Numbers events soon after their commit, before readers ask for them. If the numbering fails or the storage is
-    /// closed, the next reader numbers the events.
+    /// Numbers events soon after their commit, before readers ask for them. If the numbering fails, the failure is a
+    /// concern at once, and the server tries again. If the storage is closed, the next reader numbers the events.
     func numberSoon() {
         let begins = state.withLock { state in
             let isRunning = state.isRunning
@@ -161,15 +164,32 @@ extension EventFeed {
         }
         guard begins else { return }
         Task {
+            var pause = Self.pause
             while state.withLock({ $0.next() }) {
                 // This task is never cancelled.
-                try? await clock.sleep(for: Self.pause)
+                try? await clock.sleep(for: pause)
                 guard !requests.pool.isClosed else { return }
                 // If a concurrent server holds the counter, this call numbers nothing, and the other server may not see
                 // the last commit. The events of this commit are then numbered after the next commit, or for the next
                 // reader.
-                _ = try? await numberIfFree()
+                do {
+                    try await numberIfFree()
+                    pause = Self.pause
+                    state.withLock { $0.failure = nil }
+                } catch {
+                    pause = Self.retryPause
+                    note(error)
+                }
             }
+        }
+    }
+
+    /// A lost connection is no concern of its own: the next attempt has another.
+    private func note(_ error: any Error) {
+        let failure = error as? PostgresFailure
+        state.withLock { state in
+            state.isNeeded = true
+            if let failure, !failure.endsEpoch { state.failure = failure.message }
         }
     }
 
@@ -184,7 +204,7 @@ extension EventFeed {
         }
     }
 
-    /// The message for the operator if the last reader's events could not be numbered; otherwise `nil`.
+    /// The message for the operator if events could not be numbered the last time; otherwise `nil`.
     var concern: String? {
         state.withLock { $0.failure }.map {
             "New events get no numbers, and followers do not hear of the events: \($0)."

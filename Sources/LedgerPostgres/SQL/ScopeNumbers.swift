@@ -23,14 +23,15 @@ struct ScopeNumbers: Sendable {
         return apps.union(wantedScopes.filter { scopes[$0] == nil }.map(\.bundleId))
     }
 
-    /// A query for the numbers of an app and its scopes. ``learn(_:)`` reads the result.
-    static func find(_ bundleId: String) -> PostgresStatement {
+    /// A query for the numbers of apps and their scopes, a single one for all of them: an idle server asks each second
+    /// for those that the ledger does not contain yet. ``learn(_:)`` reads the result.
+    static func find(_ apps: Set<String>) -> PostgresStatement {
         PostgresStatement(
             """
             SELECT apps.id, bundle_id, scopes.id, environment
             FROM quittance.apps LEFT JOIN quittance.scopes ON app = apps.id
-            WHERE bundle_id = $1
-            """, [.text(bundleId)])
+            WHERE bundle_id
+            """, apps.sorted(), [])
     }
 
     /// Adds an app.
