@@ -133,7 +133,7 @@ public struct ServerApplication: Sendable {
             services: services.map {
                 // If a service fails, the other services are shut down gracefully. If they were cancelled instead, the
                 // listeners would log further errors.
-                .init(service: $0, failureTerminationBehavior: .gracefullyShutdownGroup)
+                .init(service: NamedService(service: $0), failureTerminationBehavior: .gracefullyShutdownGroup)
             },
             gracefulShutdownSignals: endsBySignal ? [.sigterm, .sigint] : [], logger: logger)
         configuration.maximumGracefulShutdownDuration = bounds.shutdown
@@ -261,4 +261,14 @@ public struct ServerApplication: Sendable {
             middleware: RequestLog(policy: requestLog, logger: logger, now: now, clock: clock, state: requestLogState))
         return router
     }
+}
+
+/// A service that the log shows by its name alone. The library prints services whole at the levels debug and trace,
+/// with the configuration and the ids of customers.
+private struct NamedService: Service, CustomStringConvertible {
+    let service: any Service
+
+    var description: String { String("\(type(of: service))".prefix { $0 != "<" }) }
+
+    func run() async throws { try await service.run() }
 }

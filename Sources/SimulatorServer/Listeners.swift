@@ -63,7 +63,9 @@ public struct SimulatorListeningError: Error, CustomStringConvertible {
 }
 
 /// Runs a listener. If the listener cannot listen, the error gets the listener's name and address.
-struct NamedListener<Listening: Service>: Service {
+struct NamedListener<Listening: Service>: Service, CustomStringConvertible {
+    /// The log shows services, and must not show the store.
+    var description: String { "the listener \(listener)" }
     let application: Listening
     let listener: SimulatorListener
     let hostname: String

@@ -11,7 +11,9 @@ import ServiceLifecycle
 
 /// Moves the virtual clock, and sends the due notifications of an environment as Apple's servers do: POST, with JSON,
 /// and a status from 200 to 206 is a success.
-package struct NotificationDeliverer: Service {
+package struct NotificationDeliverer: Service, CustomStringConvertible {
+    /// The log shows services, and must not show the store.
+    package var description: String { "the delivery of notifications in \(environment)" }
     let host: SimulatorHost
     let environment: Environment
     let clock: any Clock<Duration>

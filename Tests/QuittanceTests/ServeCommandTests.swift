@@ -30,6 +30,34 @@ import Testing
         }
     }
 
+    @Test(arguments: ["trace", "debug", "info", "warning"])
+    func `no level of the log has a secret of the configuration, nor a customer's id`(level: String) async throws {
+        let secret = "hunter2-hunter2-hunter2-hunter2-hunter2"
+        try await TemporaryFolder.with { folder in
+            let (key, config) = (folder.appending(path: "secret"), folder.appending(path: "quittance.json"))
+            try Data("webhook-\(secret)".utf8).write(to: key)
+            try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: key.path)
+            try Data(
+                """
+                {"database": "sqlite:\(folder.appending(path: "ledger.sqlite").path)", "logLevel": "\(level)",
+                 "webhookSecretFile": "\(key.path)", "apps": [
+                  {"bundleId": "com.example", "appAppleId": 7, "sharedSecret": "shared-\(secret)",
+                   "customerProof": {"secret": "proof-\(secret)"},
+                   "sandboxAccess": "listed", "sandboxCustomers": ["anna-\(secret)"]}]}
+                """.utf8
+            ).write(to: config)
+            let server = try await ServerProcess(
+                ["--config", config.path], in: folder, environment: ["QUITTANCE_LOG_LEVEL": level])
+            _ = try await server.send(.POST, "/verifyReceipt", #"{"receipt-data": "AAAA", "password": "\#(secret)"}"#)
+            _ = try await server.send(.POST, "/notifications/v2", #"{"signedPayload": "\#(secret)"}"#)
+            _ = try await server.send(.GET, "/v1/customers/anna", key: "qt_\(secret)")
+            #expect(try await server.send(.GET, "/health/ready").status == 200)
+            #expect(server.terminate() == 0)
+            #expect(!server.text.contains(secret), "\(server.text)")
+            #expect(level != "debug" || server.text.contains("Housekeeping"), "the log names the services")
+        }
+    }
+
     @Test func `an IPv6 address is printed in brackets, and answers there`() async throws {
         try await TemporaryFolder.with { folder in
             let server: ServerProcess

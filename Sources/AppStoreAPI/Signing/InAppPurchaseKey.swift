@@ -13,7 +13,7 @@ public struct InAppPurchaseKey: Sendable, CustomStringConvertible {
     public let id: String
     /// The issuer id of the App Store Connect account: a UUID, the `iss` of tokens.
     public let issuer: String
-    private let privateKey: P256.Signing.PrivateKey
+    @Hidden private var privateKey: P256.Signing.PrivateKey
 
     /// Parses a key.
     ///

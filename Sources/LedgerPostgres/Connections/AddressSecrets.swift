@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AppStoreModel
+
 /// Removes passwords and other secrets from error messages. libpq quotes any part of an address that it cannot parse,
 /// and PostgreSQL quotes names that do not exist. If an `@` or `/` in a password is not escaped, the rest of the
 /// password is taken for a host, a port or a name, and so may appear in a message.
 struct AddressSecrets: Sendable {
-    private let passwords: [String]
-    private let others: [String]
+    @Hidden private var passwords: [String]
+    @Hidden private var others: [String]
 
     /// The parameters whose values may be repeated in messages. Without these values, an operator could not find the
     /// mistake.

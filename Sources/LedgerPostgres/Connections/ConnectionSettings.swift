@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
+public import AppStoreModel
 import Dispatch
 
 /// The address of a database, and the options of its connections.
 public struct PostgresSettings: Sendable {
     /// A connection string of libpq in either form: `postgresql://…`, optionally with several hosts, or `host=…
     /// dbname=…`.
-    public private(set) var address: String
+    @Hidden public private(set) var address: String
     /// The maximum number of open connections. They are divided among threads, one for each core. Eight connections
     /// suffice to record a few thousand notifications per second.
     public var connections = 8

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+public import AppStoreModel
 public import AppStoreTrust
 public import PurchaseLedger
 
@@ -33,7 +34,7 @@ public struct AppConfiguration: Sendable {
         didSet { sandboxCustomers = Set(sandboxCustomers.map(\.normalizedCustomerID)) }
     }
     /// The `password` that verifyReceipt requires for receipts with subscriptions; `nil` if no password is required.
-    public var sharedSecret: String?
+    @Hidden public var sharedSecret: String? = nil
     /// Ids of refused purchases. Such a purchase grants no entitlement, and verifyReceipt answers its receipt with
     /// status 21010; see `Catalogue.refuses(_:)`.
     public var refusedPurchases: Set<String> = []

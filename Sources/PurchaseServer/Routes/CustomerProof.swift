@@ -32,7 +32,7 @@ public struct CustomerProof: Sendable {
         case publicKey(Curve25519.Signing.PublicKey)
     }
 
-    private let key: Key
+    @Hidden private var key: Key
 
     /// Checks tokens with an HMAC-SHA-256 (`HS256`).
     ///

@@ -19,7 +19,7 @@ package struct WebhookSecrets: Sendable {
         ledger need the same file.
         """
 
-    private let key: SymmetricKey
+    @Hidden private var key: SymmetricKey
 
     /// The minimum length of the file's content in bytes: 256 bits, the strength of the derived secrets.
     package static let minBytes = 32
@@ -86,10 +86,10 @@ package struct WebhookSecretsError: Error, CustomStringConvertible {
 
 /// A secret of an endpoint, which signs requests as Standard Webhooks 1.0.0 prescribes.
 package struct WebhookSecret: Sendable {
-    private let key: [UInt8]
+    @Hidden private var key: [UInt8]
     /// The beginning of each code, which depends on the key only.
-    private let emptyCode: HMAC<SHA256>
-    private let signingKey: Curve25519.Signing.PrivateKey?
+    @Hidden private var emptyCode: HMAC<SHA256>
+    @Hidden private var signingKey: Curve25519.Signing.PrivateKey?
 
     /// The lengths of a secret in bytes that Standard Webhooks allows.
     package static let lengths = 24...64

@@ -88,7 +88,7 @@ struct APIAnswer {
 /// A running server, and an API key.
 struct ServerConnection {
     private let address: String
-    private let key: String
+    @Hidden private var key: String
 
     /// The timeout of a request, until its answer has arrived. A server asks the App Store or a receiver for up to 20
     /// seconds before it answers.

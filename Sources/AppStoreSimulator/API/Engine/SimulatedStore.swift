@@ -22,7 +22,7 @@ public struct SimulatedStore: Sendable {
     public var notificationVersions: [Environment: NotificationVersion] = [:]
     /// The app's shared secret. verifyReceipt requires the secret for receipts with subscriptions, and version 1
     /// notifications contain it. If the secret is `nil`, any password passes.
-    public var sharedSecret: String?
+    @Hidden public var sharedSecret: String? = nil
     /// The faults of the store.
     public var faults: Faults
     /// Notifications, with the attempts to send them.
