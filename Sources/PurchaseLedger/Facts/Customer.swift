@@ -104,3 +104,19 @@ public enum ClaimPolicy: String, CaseIterable, Sendable {
     /// The customer that presents the purchase becomes an additional owner.
     case share
 }
+
+// Names of the catalogue are compared byte for byte, as ids are: `==` takes the Kelvin sign for a K.
+
+extension Dictionary where Key == String {
+    /// The value of a key that has the same bytes.
+    package subscript(exactly key: String) -> Value? {
+        index(forKey: key).flatMap { self[$0].key.isSameID(as: key) ? self[$0].value : nil }
+    }
+}
+
+extension Set<String> {
+    /// Whether a member has the same bytes.
+    package func hasExactly(_ name: String) -> Bool {
+        firstIndex(of: name).map { self[$0].isSameID(as: name) } ?? false
+    }
+}

@@ -53,14 +53,14 @@ public struct Catalogue: Hashable, Sendable {
     }
 
     /// The rank of a product in its group. A lower rank is better.
-    func rank(_ productId: String) -> Int { products[productId]?.level ?? .max }
+    func rank(_ productId: String) -> Int { products[exactly: productId]?.level ?? .max }
 }
 
 extension Catalogue {
     /// The names of the entitlements that a purchase grants: those of its product, or of the rules for the app's own
     /// purchase.
     func entitlements(of purchase: TransactionStatement) -> Set<String> {
-        guard purchase.isAppPurchase else { return products[purchase.productId]?.entitlements ?? [] }
+        guard purchase.isAppPurchase else { return products[exactly: purchase.productId]?.entitlements ?? [] }
         return appPurchase.reduce(into: []) { if $1.holds(for: purchase) { $0.formUnion($1.entitlements) } }
     }
 

@@ -110,7 +110,7 @@ extension GivenEntitlement {
         if !grant.statement.isAppPurchase { transactionId = grant.statement.transactionId }
         guard let group = grant.group else { return }
         subscriptionGroup = group
-        level = catalogue.products[grant.statement.productId]?.level
+        level = catalogue.products[exactly: grant.statement.productId]?.level
     }
 
     fileprivate func write(to writer: inout JSONWriter) {

@@ -21,14 +21,16 @@ struct Grant {
     /// The latest end among the grant's entitlements; `nil` for no end.
     func lastEnd(_ catalogue: Catalogue) -> Timestamp? {
         guard !prepaid.isEmpty, until != nil else { return until }
-        let ends = catalogue.products[statement.productId]?.entitlements.map { end(of: $0, catalogue) } ?? []
+        let ends = catalogue.products[exactly: statement.productId]?.entitlements.map { end(of: $0, catalogue) } ?? []
         return ends.contains(nil) ? nil : ends.compactMap(\.self).max() ?? until
     }
 
     /// The end of the entitlement `name`. Periods that were charged ahead extend the entitlement if their products also
     /// grant the entitlement.
     func end(of name: String, _ catalogue: Catalogue) -> Timestamp? {
-        let granting = prepaid.filter { catalogue.products[$0.productId]?.entitlements.contains(name) ?? false }
+        let granting = prepaid.filter {
+            catalogue.products[exactly: $0.productId]?.entitlements.contains(name) ?? false
+        }
         return granting.reduce(until) { end, period in
             end.map { period.continues(after: $0) ? period.end : $0 }
         }

@@ -47,7 +47,7 @@ extension Holdings {
             consumables += history.consumables
             for grant in history.grants(state) { grants.add(grant) }
             subscriptions[chain.key.name] = state
-            let unknown = history.purchases.elements { catalogue.products[$0.productId] == nil }
+            let unknown = history.purchases.elements { catalogue.products[exactly: $0.productId] == nil }
             unknownProducts.formUnion(unknown.map(\.productId))
             recentUnknownProducts.formUnion(unknown.filter { Notice.isRecent($0, at: now) }.map(\.productId))
             let change = history.nextChange(chain.renewal, after: now)

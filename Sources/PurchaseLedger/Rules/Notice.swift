@@ -55,7 +55,8 @@ extension Notice {
     static func unknownProducts(in document: Evidence, _ rules: LedgerRules, at now: Timestamp) -> [Notice] {
         guard let catalogue = rules.catalogues[document.scope.bundleId] else { return [] }
         let unknown = document.statements.filter { statement in
-            !statement.isAppPurchase && catalogue.products[statement.productId] == nil && isRecent(statement, at: now)
+            !statement.isAppPurchase && catalogue.products[exactly: statement.productId] == nil
+                && isRecent(statement, at: now)
         }
         return Set(unknown.map(\.productId)).sorted().map { Notice(.unknownProduct, $0, in: document.scope) }
     }

@@ -135,7 +135,8 @@ extension PurchaseHistory {
     /// The end of a non-renewing subscription, which is its product's configured duration after the purchase; `nil` for
     /// no end.
     func nonRenewingEnd(of purchase: TransactionStatement) -> Timestamp? {
-        guard let purchaseDate = purchase.purchaseDate, let duration = catalogue.products[purchase.productId]?.duration
+        guard let purchaseDate = purchase.purchaseDate,
+            let duration = catalogue.products[exactly: purchase.productId]?.duration
         else { return nil }
         return purchaseDate.advanced(by: duration)
     }

@@ -21,5 +21,5 @@ extension Catalogue {
 
     /// Whether the operator refuses a purchase with these ids. A single document may have only some of the purchase's
     /// ids, so also call ``refuses(_:)`` with the chain if the ledger knows it.
-    package func refuses(_ ids: some Sequence<String>) -> Bool { !refusedPurchases.isDisjoint(with: ids) }
+    package func refuses(_ ids: some Sequence<String>) -> Bool { ids.contains { refusedPurchases.hasExactly($0) } }
 }

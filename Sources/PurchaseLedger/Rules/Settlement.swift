@@ -58,7 +58,7 @@ extension PurchaseHistory {
             if purchases[index].type == .nonRenewingSubscription {
                 wait(until: nonRenewingEnd(of: purchases[index]))
             }
-            guard catalogue.products[purchases[index].productId] == nil else { continue }
+            guard catalogue.products[exactly: purchases[index].productId] == nil else { continue }
             // The operator is told of an unknown product as long as its purchase is recent.
             guard let date = purchases[index].purchaseDate else { return nil }
             wait(until: date.advanced(by: Notice.lifetime))

@@ -139,7 +139,7 @@ extension Notice {
     /// Whether the notice still holds with the present catalogue.
     func holds(_ catalogue: Catalogue) -> Bool {
         switch kind {
-        case .unknownProduct: catalogue.products[subject] == nil
+        case .unknownProduct: catalogue.products[exactly: subject] == nil
         case .contestedPurchase: true
         }
     }

@@ -37,7 +37,7 @@ package enum SupplyConsumption: NamedOperation {
         let key = TransactionKey(request.text(.transaction), in: request.scope)
         let information = information(request)
         if let transaction = try await request.ledger.transaction(key) {
-            let defaults = request.service.app(key.scope.bundleId).consumption[transaction.productId]
+            let defaults = request.service.app(key.scope.bundleId).consumption[exactly: transaction.productId]
             let fault = information.completed(by: defaults ?? ConsumptionInformation())
                 .fault(isSubscription: transaction.isSubscription)
             if let fault { throw Refusal.invalid(fault) }

@@ -77,7 +77,7 @@ package enum SignCustomerOffer: NamedOperation {
     /// - Throws: ``Refusal`` if the configuration does not allow the offer, or the offer would be for another customer.
     private static func isAllowed(_ request: AuthenticatedRequest) async throws -> Bool {
         let asked = try request.promotionalOffer()
-        let offers = request.service.app(request.scope.bundleId).clientOffers[asked.offer.productId] ?? []
+        let offers = request.service.app(request.scope.bundleId).clientOffers[exactly: asked.offer.productId] ?? []
         guard offers.contains(asked.offer.offerIdentifier) else { throw Refusal.offerNotAllowed }
         let id = request.customerId
         // Compared byte by byte, as the ledger's storage compares ids.

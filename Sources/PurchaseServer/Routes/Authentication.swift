@@ -328,7 +328,7 @@ extension AuthenticatedRequest {
     /// have.
     func requireEntitlement(_ name: String) throws(Refusal) {
         let known = authentication.service.entitlements(of: bundleId)
-        guard !known.contains(name) else { return }
+        guard !known.hasExactly(name) else { return }
         throw .unknownEntitlement(known: role == .server ? known : nil)
     }
 }
