@@ -44,7 +44,7 @@ extension Ledger {
             onDocuments(reader.count)
             cursor = page.next
         } while cursor != nil
-        report.documents = reader.count
+        report.documents = try await storage.documentCount()
         report.faults = report.faults + reader.faults
         guard report.faults.isEmpty else { return report }
         for key in differing where try await correct(key, sharing, from: &reader, at: now) {
@@ -233,7 +233,7 @@ extension LedgerDraft {
 
 /// The result of a rebuild, which derives all facts from the documents again.
 public struct RebuildReport: Hashable, Sendable {
-    /// The number of documents read.
+    /// The number of documents in the ledger, as a check counts them. Those about no purchase are not read.
     public var documents = 0
     /// Documents and chains that cannot be read or verified. If a fault was found before the first correction, no
     /// change was made, because corrections would lose facts.
