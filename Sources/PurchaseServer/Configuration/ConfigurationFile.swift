@@ -63,12 +63,15 @@ extension AppConfiguration {
         if let seconds = try app.number("staleLeewaySeconds", in: 0...30 * 86_400) {
             catalogue.staleLeeway = .seconds(seconds)
         }
+        // Each change of a catalogue computes its stamp anew.
+        var products: [String: Catalogue.Product] = [:]
         for product in try app.members("products") {
             _ = try product.required(product.name, .catalogueName)
-            catalogue.products[product.name] = try Catalogue.Product(product)
+            products[product.name] = try Catalogue.Product(product)
             clientOffers[product.name] = try product.strings("clientOffers", "Expected the name of an offer.")
             consumption[product.name] = try product.object("consumption").map(ConsumptionInformation.init)
         }
+        catalogue.products = products
         for rule in try app.array("appPurchase") { catalogue.appPurchase.append(try AppPurchaseRule(rule)) }
         sharedSecret = try app.string("sharedSecret")
         entitlements = try app.strings("entitlements", "Expected the name of an entitlement.")
