@@ -88,7 +88,7 @@ public final class SQLiteLedgerStorage: LedgerStorage {
         try LedgerHeader.require(path)
         let log = LedgerLog(ofLedger: path)
         let condition = try log.condition()
-        self.init(try Self.openForReading(path), file, log, condition)
+        self.init(try Self.open(path, log, condition, isRead: true), file, log, condition)
     }
 
     private init(
@@ -124,8 +124,11 @@ public final class SQLiteLedgerStorage: LedgerStorage {
             // Any error means that the file was moved or replaced.
             if (try? file?.requireInPlace()) == nil { try keepLog(of: database) }
             // After the checkpoint, the file alone is the complete ledger. If other processes still read, some writes
-            // stay in the log, where they are just as safe.
-            _ = try? database.writeWithoutTransaction { try $0.checkpoint(.truncate) }
+            // stay in the log, where they are just as safe. A ledger opened for reading keeps its log: SQLite would
+            // empty a log in which it accepts no frame, and such a log may be a damaged one that nobody has copied.
+            if !database.configuration.readonly {
+                _ = try? database.writeWithoutTransaction { try $0.checkpoint(.truncate) }
+            }
             try database.close()
         } catch {
             throw SQLiteErrors.storageError(error)
@@ -446,7 +449,7 @@ extension SQLiteLedgerStorage {
         try? connection.database.close()
         guard let log, let condition = try? log.condition() else { return }
         guard
-            let new = try? Self.open(file.path, log, condition, mayBeNew: false, mayBeHalf: continuesCopy)
+            let new = try? Self.open(file.path, log, condition, mayBeHalf: continuesCopy)
         else { return }
         connection = Connection(database: new)
     }
@@ -502,11 +505,24 @@ extension SQLiteLedgerStorage {
         }
     }
 
+    /// Opens a file. All storages with a file open it here, so that SQLite writes no damaged log without a copy.
+    ///
+    /// - Parameters:
+    ///   - condition: The condition of the log.
+    ///   - isRead: Whether nothing may be written, not even a copy of the log.
     private static func open(
-        _ path: String, _ log: LedgerLog, _ condition: LogCondition, mayBeNew: Bool, mayBeHalf: Bool
+        _ path: String, _ log: LedgerLog, _ condition: LogCondition, isRead: Bool = false, mayBeNew: Bool = false,
+        mayBeHalf: Bool = false
     ) throws -> any DatabaseWriter {
         do {
-            if case .damaged = condition, try LedgerFile(path: path).mayBeWritten { try log.copy() }
+            if isRead { return try openForReading(path) }
+            if case .damaged = condition {
+                // SQLite could write the files even if the folder takes no copy.
+                guard try LedgerFile(path: path).mayBeWritten else {
+                    return try openForReading(path, mayBeHalf: mayBeHalf)
+                }
+                try log.copy()
+            }
             if mayBeNew { try create(path) }
             return try openForWriting(path, mayBeHalf: mayBeHalf)
         } catch let error as DatabaseError where isReadOnly(error) && FileManager.default.fileExists(atPath: path) {

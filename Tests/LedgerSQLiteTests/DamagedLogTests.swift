@@ -86,6 +86,41 @@ import Testing
         try storage.close()
     }
 
+    enum Opening: CaseIterable { case reading, working, serving }
+
+    private static func open(_ path: String, _ opening: Opening) throws -> SQLiteLedgerStorage {
+        switch opening {
+        case .reading: try SQLiteLedgerStorage(reading: path)
+        case .working: try SQLiteLedgerStorage(path: path, createIfMissing: false, upgrades: false)
+        case .serving: try SQLiteLedgerStorage(path: path, isServed: true)
+        }
+    }
+
+    /// The log's header, and its first frame. `QUITTANCE_SOAK` damages each of these bytes.
+    @Test(arguments: Opening.allCases)
+    func `a log damaged in any of its first bytes is kept and told, whoever opens the ledger first and next`(
+        first: Opening
+    ) async throws {
+        let path = try await killed("first")
+        let (file, whole) = (try bytes("first"), try bytes("first-wal"))
+        let positions = Array(0..<4096).filter { Seeds.isSoak || $0 < 56 && $0 % 5 == 0 || $0 % 811 == 0 }
+        for position in positions {
+            for ending in ["-shm", "-wal-damaged-1"] { unlink(path + ending) }
+            var log = whole
+            log[position] ^= 1 << UInt8(position % 8)
+            try Data(file).write(to: URL(fileURLWithPath: path))
+            try Data(log).write(to: URL(fileURLWithPath: path + "-wal"))
+            for (turn, opening) in [first, first, .serving].enumerated() {
+                let storage = try Self.open(path, opening)
+                #expect(storage.condition.concern != nil, "byte \(position), opening \(turn)")
+                try storage.close()
+                let copy = exists("first-wal-damaged-1") ? "first-wal-damaged-1" : "first-wal"
+                #expect(try bytes(copy) == log, "byte \(position), opening \(turn)")
+            }
+            #expect(exists("first-wal-damaged-1"))
+        }
+    }
+
     @Test func `a few damaged logs are kept, the first ones`() async throws {
         let path = try await killed("often")
         try damageLog("often")

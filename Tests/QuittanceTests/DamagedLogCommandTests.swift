@@ -45,6 +45,32 @@ import Testing
         var damaged = log
         damaged[(log.count - 32) / 4120 / 2 * 4120 + 32 + 2000] ^= 4
         try damaged.write(to: URL(fileURLWithPath: ledger + "-wal"))
+        let file = try Data(contentsOf: URL(fileURLWithPath: ledger))
+        var head = log
+        head[9] ^= 4
+        let database = Array(arguments[..<2])
+        let commands = [
+            ["check"], ["rebuild"], ["keys", "list"], ["jobs"], ["products", "--bundle-id", bundleId],
+            ["customer", "show", "anna", "--bundle-id", bundleId], ["webhooks", "list", "--bundle-id", bundleId],
+            ["grants", "list", "anna", "--bundle-id", bundleId], ["backup", folder.path("copy")],
+            ["restore", "--new-epoch"], ["keys", "create", "--name", "a", "--role", "server", "--bundle-id", bundleId],
+        ]
+        // The command that comes first after the damage says it, and the log stays as it is, or a copy of it does.
+        for (log, name) in [(head, "head"), (damaged, "middle")] {
+            for command in commands {
+                for ending in ["-shm", "-wal-damaged-1"] { unlink(ledger + ending) }
+                try file.write(to: URL(fileURLWithPath: ledger))
+                try log.write(to: URL(fileURLWithPath: ledger + "-wal"))
+                let found = try CommandLineTests.run(command + database)
+                #expect(found.error.contains("damaged"), "\(name), \(command): \(found.error)")
+                let copy = ledger + "-wal-damaged-1"
+                let kept = FileManager.default.fileExists(atPath: copy) ? copy : ledger + "-wal"
+                #expect(try Data(contentsOf: URL(fileURLWithPath: kept)) == log, "\(name), \(command)")
+            }
+        }
+        for ending in ["-shm", "-wal-damaged-1"] { unlink(ledger + ending) }
+        try file.write(to: URL(fileURLWithPath: ledger))
+        try damaged.write(to: URL(fileURLWithPath: ledger + "-wal"))
         for command in ["check", "rebuild"] {
             let found = try CommandLineTests.run([command] + arguments)
             #expect(found.status == 1 && found.error.contains("damaged"), "\(command): \(found.error)")

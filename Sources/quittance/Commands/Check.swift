@@ -29,7 +29,7 @@ struct Check: AsyncParsableCommand {
 
     func run() async throws {
         let composition = try options.composition()
-        try await composition.onLedger(.reading) { storage in
+        try await composition.onLedger(.checking) { storage in
             let verifier = try composition.verifier(checkingRevocation: false)
             let file = try await storage.faults()
             for fault in file { Terminal.report(fault.printable) }

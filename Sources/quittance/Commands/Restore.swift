@@ -131,6 +131,7 @@ struct Restore: AsyncParsableCommand {
     /// - Returns: The number of documents in the backup.
     private func copyLedger(_ backup: String, to path: String, at now: Timestamp) throws -> Int {
         do {
+            if !force, let loss = try SQLiteLedgerStorage.loss(at: backup) { throw failure([loss]) }
             let progress = CopyProgress()
             let documents = try SQLiteLedgerBackup.copy(
                 backup, to: path, at: now, isRestore: true, onProgress: progress.report)

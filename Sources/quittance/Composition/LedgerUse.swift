@@ -8,6 +8,8 @@ enum LedgerUse {
     case working
     /// Changes nothing, not even a file.
     case reading
+    /// Like ``reading``, for a search for faults: a database gives no numbers to its events meanwhile.
+    case checking
     /// Like ``reading``, but without warnings: the command opens the ledger again afterwards, and warns only then.
     case inspecting
     /// Reads the whole ledger for a copy. No server may use the ledger's file meanwhile.

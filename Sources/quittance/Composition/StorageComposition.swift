@@ -50,7 +50,11 @@ extension Composition {
     private func open(_ use: LedgerUse, waiting logger: Logger?) async throws -> any LedgerStorage {
         if case .postgresql(let uri) = configuration.database { return try await database(uri, use, waiting: logger) }
         let storage = try file(use)
-        if !use.makesLedger, use != .inspecting { try warnOfExposure() }
+        if !use.makesLedger, use != .inspecting {
+            try warnOfExposure()
+            // A check lists the concern among its faults, and a server logs it.
+            if use != .checking, let concern = storage.condition.concern { Terminal.report(concern) }
+        }
         return storage
     }
 
@@ -60,7 +64,7 @@ extension Composition {
             switch use {
             case .serving: return try SQLiteLedgerStorage(path: path, isServed: true)
             case .working: return try SQLiteLedgerStorage(path: path, createIfMissing: false, upgrades: false)
-            case .reading, .inspecting: return try SQLiteLedgerStorage(reading: path)
+            case .reading, .checking, .inspecting: return try SQLiteLedgerStorage(reading: path)
             case .copyingFrom:
                 return try SQLiteLedgerStorage(path: path, createIfMissing: false, upgrades: false, isServed: true)
             case .copyingInto: return try SQLiteLedgerStorage(path: path, isServed: true, continuesCopy: true)
