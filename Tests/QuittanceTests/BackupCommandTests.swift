@@ -4,11 +4,14 @@ import AppStoreModel
 import AppStoreSimulator
 import AppStoreTrust
 import Foundation
+import LedgerSQLite
 import NIOHTTP1
 import TestData
 import TestProcess
 import TestWorld
 import Testing
+
+@testable import quittance
 
 /// Tests `quittance backup`, and a restore as an operator does it.
 @Suite struct BackupCommandTests {
@@ -167,6 +170,31 @@ import Testing
         let refused = try CommandLineTests.run(["backup", copy, "--force"] + place.database)
         #expect(refused.status == 1 && refused.error.contains("No backup was created"), "\(refused.error)")
         #expect(try Data(contentsOf: URL(fileURLWithPath: copy)) == first)
+    }
+
+    /// A file of a killed command is as if it had been killed, because its writer's lock has ended with it.
+    @Test func `a backup and a restore remove what killed ones left, and nothing that is still written`() throws {
+        let place = try LedgerFolder()
+        try SQLiteLedgerStorage(path: place.path("ledger.sqlite")).close()
+        let left = ["monday.sqlite", "ledger.sqlite"].map { "\($0).0A1B2C3D.quittance-partial" }
+        let others = ["other.partial", "x-quittance-partial"]
+        let written = try PartialFile(beside: place.path("tuesday.sqlite"))
+        let commands = [
+            ["backup", place.path("copy.sqlite")] + place.database,
+            ["restore", place.path("copy.sqlite")] + place.arguments,
+        ]
+        for command in commands {
+            for name in left + others + left.map({ $0 + "-wal" }) {
+                try Data([1]).write(to: URL(fileURLWithPath: place.path(name)))
+            }
+            let outcome = try CommandLineTests.run(command)
+            #expect(outcome.status == 0, "\(outcome.error)")
+            let names = Set(try FileManager.default.contentsOfDirectory(atPath: place.folder.url.path))
+            #expect(!names.contains { name in left.contains { name.hasPrefix($0) } }, "\(command[0]): \(names)")
+            #expect(names.isSuperset(of: others), "\(command[0])")
+            #expect(FileManager.default.fileExists(atPath: written.path), "\(command[0])")
+        }
+        written.remove()
     }
 
     @Test(.takesLong) func `a restore that is refused changes nothing`() async throws {

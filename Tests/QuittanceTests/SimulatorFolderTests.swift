@@ -228,7 +228,7 @@ import Testing
             #expect(simulator.terminate() == 0)
             let rest = try FileManager.default.contentsOfDirectory(
                 atPath: folder.appendingPathComponent("simulator").path)
-            #expect(!rest.contains { $0.hasSuffix(".partial") }, "\(rest)")
+            #expect(!rest.contains { $0.hasSuffix("-partial") }, "\(rest)")
         }
     }
 

@@ -2,9 +2,13 @@
 
 import Dispatch
 import Foundation
+import Synchronization
 
 /// A file with a temporary name. The file gets its final name when it is complete.
-struct PartialFile {
+///
+/// A killed command leaves its file, which may have customers who are deleted later. Therefore the file is locked while
+/// its writer lives, and each new file first removes those of the folder that nobody has locked.
+final class PartialFile: Sendable {
     struct Failure: Error, CustomStringConvertible {
         var description: String
 
@@ -15,18 +19,60 @@ struct PartialFile {
     }
 
     let path: String
+    private let descriptor: Int32
+
+    private static let ending = ".quittance-partial"
+
+    /// The names of this process's files.
+    private static let own = Mutex<Set<String>>([])
 
     /// Creates an empty file with a unique name. Only its owner can read the file.
     init(beside target: String) throws {
-        path = "\(target).\(UUID().uuidString.prefix(8)).partial"
-        let file = open(path, O_WRONLY | O_CREAT | O_EXCL, 0o600)
-        guard file >= 0 else {
-            throw Failure("Cannot create a file in \(URL(fileURLWithPath: path).deletingLastPathComponent().path)")
-        }
+        let path = "\(target).\(UUID().uuidString.prefix(8))\(Self.ending)"
+        let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path
+        Self.removeAbandoned(in: folder)
+        let file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        guard file >= 0 else { throw Failure("Cannot create a file in \(folder)") }
+        self.path = path
+        descriptor = file
+        Self.own.withLock { _ = $0.insert(URL(fileURLWithPath: path).lastPathComponent) }
         // Sets the permissions regardless of the umask.
         fchmod(file, 0o600)
-        close(file)
+        // On a file system without locks the file is not locked, and then nobody can lock and remove it either.
+        _ = Self.lock(file)
     }
+
+    deinit { close(descriptor) }
+
+    private static func removeAbandoned(in folder: String) {
+        // The creation of a file reports that there is no folder.
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
+        // Closing a further descriptor would release SQLite's locks on a file of this process.
+        for name in names where name.hasSuffix(ending) && !own.withLock({ $0.contains(name) }) {
+            let file = open("\(folder)/\(name)", O_RDWR | O_CLOEXEC | O_NOFOLLOW)
+            guard file >= 0 else { continue }
+            if lock(file) { remove("\(folder)/\(name)") }
+            close(file)
+        }
+    }
+
+    /// Locks a byte far behind those that SQLite locks. The lock belongs to the descriptor, so it lasts while SQLite
+    /// opens and closes the file, and ends with the process. NFS would let `flock` shut out SQLite.
+    private static func lock(_ file: Int32) -> Bool {
+        var byte = flock()
+        byte.l_type = Int16(F_WRLCK)
+        byte.l_whence = Int16(SEEK_SET)
+        byte.l_start = 1 << 40
+        byte.l_len = 1
+        return fcntl(file, setLock, &byte) == 0
+    }
+
+    /// `F_OFD_SETLK`, which Swift does not import.
+    #if os(Linux)
+    private static let setLock: Int32 = 37
+    #else
+    private static let setLock: Int32 = 90
+    #endif
 
     /// Flushes the file, renames it to `target`, and flushes the folder. An existing `target` is an error unless
     /// `replacing` is true. The file then takes over the owner and the group of the replaced file, if this user is
@@ -57,8 +103,11 @@ struct PartialFile {
         try flush(URL(fileURLWithPath: path).deletingLastPathComponent().path)
     }
 
-    func remove() {
-        for ending in ["", "-wal", "-shm", "-journal"] { unlink(path + ending) }
+    func remove() { Self.remove(path) }
+
+    /// The file itself goes last, because an interrupted removal goes on from its name.
+    private static func remove(_ path: String) {
+        for ending in ["-wal", "-shm", "-journal", ""] { unlink(path + ending) }
     }
 
     /// Removes the file if a signal ends the command.
@@ -69,7 +118,7 @@ struct PartialFile {
             signal(number, SIG_IGN)
             let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
             source.setEventHandler {
-                remove()
+                self.remove()
                 Foundation.exit(128 + number)
             }
             source.activate()
