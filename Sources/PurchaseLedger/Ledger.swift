@@ -46,6 +46,9 @@ public struct Ledger: Sendable {
     /// Makes the ledger write each erasure into a journal before it commits the erasure. No other ledger may use the
     /// journal.
     package mutating func keepErasures(in journal: any ErasureJournal) { erasures = ErasureTurns(journal) }
+
+    /// Makes the ledger write further erasures into a different journal.
+    package func keepErasures(inNew journal: any ErasureJournal) { erasures?.journal = journal }
 }
 
 extension Ledger {

@@ -160,6 +160,56 @@ import Testing
         #expect(restored.terminate() == 0)
     }
 
+    /// What becomes of the journal before the restore. Two customers were deleted after the backup.
+    @Test(
+        .takesLong,
+        arguments: ["whole", "cut", "emptied", "missing", "older", "replaced", "flipped 1", "flipped 2"])
+    func `a restore and the starts after it say if the journal of erasures lacks deletions`(loss: String) async throws {
+        let place = try LedgerFolder()
+        let server = try await place.serve()
+        let key = try CommandLineTests.key(["--bundle-id", Self.bundleId] + place.database)
+        try await place.send(1..<6, to: server)
+        for (purchase, id) in [(1, "anna"), (2, "bert")] { try await place.claim(purchase, by: id, on: server, key) }
+        let copy = place.path("copy.sqlite")
+        #expect(try CommandLineTests.run(["backup", copy] + place.database).status == 0)
+        for id in ["anna", "bert"] {
+            #expect(try await server.send(.DELETE, "/v1/customers/\(id)", key: key).status == 200)
+        }
+        #expect(server.terminate() == 0)
+        let journal = URL(fileURLWithPath: place.path("ledger.sqlite-erasures"))
+        let text = try String(contentsOf: journal, encoding: .utf8)
+        var bytes = Array(text.utf8)
+        let ends = bytes.indices.filter { bytes[$0] == 0x0A }
+        switch loss {
+        case "cut": bytes.removeSubrange((ends[1] + 1)...)
+        case "emptied": bytes = []
+        case "missing": unlink(journal.path)
+        case "older": bytes = Array(try Data(contentsOf: URL(fileURLWithPath: copy + "-erasures")))
+        case "replaced": bytes = Array("quittance-erasures 2 \(String(repeating: "0f", count: 32)) 9b68d49b\n".utf8)
+        case "flipped 1": bytes[ends[0] + 9] ^= 1
+        case "flipped 2": bytes[ends[2] - 9] ^= 1
+        default: break
+        }
+        if loss != "missing" { try Data(bytes).write(to: journal) }
+        let restored = try CommandLineTests.run(["restore", copy] + place.arguments)
+        #expect(restored.status == 0, "\(restored.error)")
+        #expect(restored.error.contains("The journal of erasures") == (loss != "whole"), "\(restored.error)")
+        for start in 0..<2 {
+            let server = try await place.serve()
+            let concern = try await server.send(.GET, "/health/ready").json["concern"]?.string ?? ""
+            #expect(concern.contains("The journal of erasures") == (loss != "whole"), "start \(start): \(concern)")
+            #expect(server.terminate() == 0)
+        }
+        let accepted = try CommandLineTests.run(["restore", "--new-epoch", "--force"] + place.arguments)
+        #expect(accepted.status == 0 && !accepted.error.contains("The journal of erasures"), "\(accepted.error)")
+        let last = try await place.serve()
+        #expect(try await last.send(.GET, "/health/ready").json["concern"]?.string == nil)
+        for id in ["anna", "bert"] where loss == "whole" || loss.hasPrefix("flipped") {
+            #expect(try await last.send(.GET, "/v1/customers/\(id)", key: key).json["purchases"]?.array?.isEmpty != false)
+        }
+        #expect(last.terminate() == 0)
+    }
+
     @Test func `a ledger whose log was damaged is not copied over an earlier backup`() async throws {
         let place = try LedgerFolder()
         #expect(try await place.serve().terminate() == 0)

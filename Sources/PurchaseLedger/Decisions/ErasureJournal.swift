@@ -12,7 +12,7 @@ import Synchronization
 
 /// An erasure in a journal.
 public struct ErasureRecord: Hashable, Sendable {
-    /// The number of the erasure in the journal, from 1. The records of all ids of a customer share the number.
+    /// The place of the erasure's last record in the journal, from 1. The records of all ids of a customer share it.
     public var number: Int64
     /// The app whose customer was erased.
     public var bundleId: String
@@ -39,12 +39,15 @@ public protocol ErasureJournal: Sendable {
 
     /// Adds a record for each id of a customer, before the customer is erased. The records are durable on return.
     ///
-    /// - Returns: The number of the erasure: the last erasure's number plus 1.
+    /// - Returns: The number of the erasure, see ``ErasureRecord/number``.
     /// - Throws: ``LedgerStorageError`` if the records cannot be written.
     func add(_ ids: [CustomerID], at now: Timestamp) throws -> Int64
 
-    /// All records, in any order.
+    /// All readable records, in any order.
     func records() throws -> [ErasureRecord]
+
+    /// The number of records, also of unreadable ones.
+    var count: Int64 { get }
 }
 
 /// A lock around a journal: only one erasure runs at a time.
@@ -52,11 +55,16 @@ public protocol ErasureJournal: Sendable {
 /// Each erasure is therefore committed before the next erasure is written. The number in the ledger's note
 /// (``ErasureNote``) then means that all erasures up to this number were committed or refused.
 final class ErasureTurns: Sendable {
-    let journal: any ErasureJournal
+    private let current: Mutex<any ErasureJournal>
     private let state = Mutex((isTaken: false, waiting: [CheckedContinuation<Void, Never>]()))
 
     init(_ journal: any ErasureJournal) {
-        self.journal = journal
+        current = Mutex(journal)
+    }
+
+    var journal: any ErasureJournal {
+        get { current.withLock { $0 } }
+        set { current.withLock { $0 = newValue } }
     }
 
     func take<Output: Sendable>(_ body: () async throws -> Output) async throws -> Output {
@@ -87,24 +95,34 @@ final class ErasureTurns: Sendable {
 
 // MARK: - The note
 
-/// The note of a journal's last committed erasure in an app.
-struct ErasureNote: RecordValue {
-    private let key: RecordKey
-    /// The erasure's number in the journal.
+/// The note of a journal's erasures in an app.
+package struct ErasureNote: RecordValue {
+    package let key: RecordKey
+    /// The number of the last committed erasure.
     let number: Int64
+    /// The number of the newest erasure that the journal must have: greater than `number` if a ledger that this one
+    /// replaced had further erasures, 0 once an operator has accepted that the journal lacks some.
+    package let known: Int64
 
-    init(_ number: Int64, in journal: any ErasureJournal, of bundleId: String) {
-        self.key = Self.key(journal, of: bundleId)
+    /// The greatest number that the ledger knows.
+    package var newest: Int64 { max(number, known) }
+
+    /// The ``ErasureJournal/id`` of the journal.
+    package var journal: String { key.name }
+
+    init(_ key: RecordKey, _ number: Int64, known: Int64) {
+        self.key = key
         self.number = number
+        self.known = known
     }
 
     @inline(never)
-    init(_ record: LedgerRecord) throws(LedgerStorageError) {
-        guard let number = Int64(String(decoding: record.payload, as: UTF8.self)) else {
+    package init(_ record: LedgerRecord) throws(LedgerStorageError) {
+        let numbers = String(decoding: record.payload, as: UTF8.self).split(separator: " ").map { Int64($0) }
+        guard (1...2).contains(numbers.count), let number = numbers[0], let known = numbers[numbers.count - 1] else {
             throw LedgerStorageError(unreadable: record.key)
         }
-        self.key = record.key
-        self.number = number
+        self.init(record.key, number, known: known)
     }
 
     /// The kind of the records for erasure notes.
@@ -114,10 +132,7 @@ struct ErasureNote: RecordValue {
         RecordKey(recordKind, journal.id, of: .scope(LedgerScope(bundleId: bundleId, environment: .production)))
     }
 
-    var record: LedgerRecord { LedgerRecord(key, payload: Array("\(number)".utf8)) }
-
-    /// The number in a stored note; 0 without a readable note, so that no erasure is skipped.
-    static func number(_ record: LedgerRecord?) -> Int64 {
-        ErasureNote(readable: record)?.number ?? 0
+    package var record: LedgerRecord {
+        LedgerRecord(key, payload: Array((known == number ? "\(number)" : "\(number) \(known)").utf8))
     }
 }

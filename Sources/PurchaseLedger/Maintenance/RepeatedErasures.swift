@@ -28,11 +28,14 @@ extension Ledger {
             guard let known = snapshot.customer(id)?.identifiers else { return nil }
             let accounts = try await accountsErased(with: id)
             let number = try journal.add(known.union(accounts).sorted { $0.id < $1.id }, at: instant)
-            let erasure = try await commit(.everything(of: [id]), at: now) { draft -> Erasure in
+            let key = ErasureNote.key(journal, of: id.bundleId)
+            let query = LedgerQuery.everything(of: [id]).union(LedgerQuery([.record(key)]))
+            let erasure = try await commit(query, at: now) { draft -> Erasure in
                 guard let customer = draft.customer(id) else { return .unknown }
                 guard customer.identifiers.isSubset(of: known) else { return .grown }
                 guard let report = draft.erase(id, in: scope, asOf: instant) else { return .unknown }
-                draft.put(ErasureNote(number, in: journal, of: id.bundleId))
+                let last = ErasureNote(readable: draft.record(key))
+                draft.put(ErasureNote(key, max(number, last?.number ?? 0), known: max(number, last?.known ?? 0)))
                 return .erased(report)
             }
             switch erasure {
@@ -75,7 +78,8 @@ extension Ledger {
         var erased = 0
         var lacking: [String: [String: ErasureRecord]] = [:]
         for (bundleId, records) in records {
-            let last = ErasureNote.number(stored[ErasureNote.key(journal, of: bundleId)])
+            // Without a readable note no erasure is skipped.
+            let last = ErasureNote(readable: stored[ErasureNote.key(journal, of: bundleId)])?.number ?? 0
             // Of several erasures of the same id, the newest counts.
             let new = records.filter { $0.number > last }.map { ($0.name, $0) }
             if !new.isEmpty { lacking[bundleId] = Dictionary(new) { $1 } }
@@ -91,12 +95,45 @@ extension Ledger {
             erased += report == nil ? 0 : 1
         }
         let done = lacking.map { bundleId, records in
-            ErasureNote(records.values.map(\.number).max() ?? 0, in: journal, of: bundleId)
+            let key = ErasureNote.key(journal, of: bundleId)
+            let number = records.values.map(\.number).max() ?? 0
+            return ErasureNote(key, number, known: max(number, ErasureNote(readable: stored[key])?.known ?? 0))
         }
-        try await commit(LedgerQuery(done.map { .record($0.record.key) }), at: .distantFuture) { draft in
-            for note in done { draft.put(note) }
-        }
+        try await put(done)
         return erased
+    }
+
+    /// The notes of all journals. Unreadable notes are left out.
+    package func erasureNotes() async throws -> [ErasureNote] {
+        var notes: [ErasureNote] = []
+        var cursor: ScanCursor?
+        repeat {
+            let page = try await storage.records(
+                RecordSelection(ErasureNote.recordKind), after: cursor, limit: Self.erasurePage)
+            notes += page.items.compactMap { ErasureNote(readable: $0) }
+            cursor = page.next
+        } while cursor != nil
+        return notes
+    }
+
+    /// Notes that the journals must have the erasures which a replaced ledger knew.
+    package func noteErasures(knownTo replaced: [ErasureNote]) async throws {
+        let own = Dictionary(try await erasureNotes().map { ($0.key, $0) }) { $1 }
+        try await put(
+            replaced.map {
+                ErasureNote($0.key, own[$0.key]?.number ?? 0, known: max($0.known, own[$0.key]?.known ?? 0))
+            })
+    }
+
+    /// Accepts that the journals of some notes lack erasures.
+    package func acceptLoss(of notes: [ErasureNote]) async throws {
+        try await put(notes.map { ErasureNote($0.key, $0.number, known: 0) })
+    }
+
+    private func put(_ notes: [ErasureNote]) async throws {
+        try await commit(LedgerQuery(notes.map { .record($0.key) }), at: .distantFuture) { draft in
+            for note in notes { draft.put(note) }
+        }
     }
 
     private func customers(

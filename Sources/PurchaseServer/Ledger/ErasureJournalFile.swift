@@ -11,9 +11,12 @@ import Synchronization
 /// The first line has a random key. Each further line has an erasure:
 ///
 /// ```
-/// quittance-erasures 1 KEY
-/// NUMBER MILLISECONDS BUNDLE-ID HMAC-SHA-256-OF-THE-ID
+/// quittance-erasures 2 KEY START-OF-THE-KEY'S-SHA-256
+/// NUMBER MILLISECONDS BUNDLE-ID HMAC-SHA-256-OF-THE-ID SEAL
 /// ```
+///
+/// The seal is half an HMAC-SHA-256 of the line before and of the line up to the seal. The seals show damage, such as a
+/// missing line. They do not stop a forger, who reads the key in the first line.
 ///
 /// A restore merges the journal of the backup into the file, which may then have several journals, each with its own
 /// first line. New erasures are added to the last journal.
@@ -21,7 +24,13 @@ public final class ErasureJournalFile: Sendable {
     /// The path of the file.
     public let path: String
     /// The journals in the file, in the order of the file.
-    public let journals: [any ErasureJournal]
+    public var journals: [any ErasureJournal] { all.withLock { $0 } }
+    private let all: Mutex<[Journal]>
+    private let file: OpenFile
+    /// The key of the next new journal.
+    private let key: [UInt8]
+    /// The first damaged line when the file was opened, from 1; `nil` if all lines were whole.
+    let damagedLine: Int?
 
     /// Opens a journal. No other process may have the journal open.
     ///
@@ -35,18 +44,26 @@ public final class ErasureJournalFile: Sendable {
         let text = try Self.text(of: path)
         // Checked before the file is opened for writing, so that a file that is not a journal stays unchanged.
         try ErasureSection.requireJournal(text, path)
-        let file = try OpenFile(path)
-        if text.isEmpty {
-            let key = (0..<32).map { _ in UInt8.random(in: .min ... .max, using: &random) }
-            try file.append("\(ErasureSection.title) \(key.hexadecimal)\n")
+        file = try OpenFile(path)
+        key = (0..<32).map { _ in UInt8.random(in: .min ... .max, using: &random) }
+        try file.removePartialLine()
+        let whole = try Self.text(of: path)
+        damagedLine = ErasureSection.damagedLine(in: whole)
+        let file = file
+        all = Mutex(
+            ErasureSection.all(in: whole).compactMap { section in section.key.map { Journal(file, $0, section) } })
+        if whole.isEmpty {
+            try beginJournal()
             try file.flushFolder()
-        } else if text.last != "\n" {
-            // The last line is incomplete: its erasure was not committed.
-            try file.append("\n")
         }
-        journals = try ErasureSection.all(in: Self.text(of: path)).compactMap { section in
-            section.key.map { Journal(file, SymmetricKey(data: $0), section.records) }
-        }
+    }
+
+    /// Begins a new journal behind the others.
+    func beginJournal() throws {
+        let header = ErasureSection.header(key)
+        guard !all.withLock({ $0.contains { $0.header == header } }) else { return }
+        try file.append(header + "\n")
+        all.withLock { $0.append(Journal(file, key, ErasureSection(header: header[...]))) }
     }
 
     /// The journal to which erasures are added.
@@ -91,6 +108,14 @@ private final class OpenFile: Sendable {
 
     deinit { if descriptor >= 0 { close(descriptor) } }
 
+    /// Removes the last line if it is incomplete: its erasure was not committed.
+    func removePartialLine() throws {
+        guard let data = FileManager.default.contents(atPath: path), let last = data.last, last != 0x0A else { return }
+        guard ftruncate(descriptor, off_t(data.lastIndex(of: 0x0A).map { $0 + 1 } ?? 0)) == 0 else {
+            throw Self.failure(path)
+        }
+    }
+
     /// Appends a text. The text is on the disk once this function returns. A partial text is removed before the
     /// function throws.
     func append(_ text: String) throws {
@@ -132,13 +157,41 @@ private final class OpenFile: Sendable {
 }
 
 extension Ledger {
-    /// Repeats the erasures that are in a file's journals but not in the ledger; see ``Ledger/replay(_:)``.
+    /// Repeats the erasures that are in a file's journals but not in the ledger, see ``Ledger/replay(_:)``, and looks
+    /// for erasures that the ledger knows and the file lacks. If the last journal lacks some, a new one begins: its
+    /// numbers would be those of the lost erasures.
     ///
-    /// - Returns: The number of erased customers.
-    package func replay(_ file: ErasureJournalFile) async throws -> Int {
-        var count = 0
-        for journal in file.journals { count += try await replay(journal) }
-        return count
+    /// - Parameters:
+    ///   - isOnly: Whether the ledger has no server with a journal of its own.
+    ///   - accepts: Whether the operator accepts what the file lacks.
+    /// - Returns: The number of erased customers; and what the file lacks, as a sentence.
+    package func replay(
+        _ file: ErasureJournalFile, isOnly: Bool = true, accepts: Bool = false
+    ) async throws -> (erased: Int, concern: String?) {
+        let journals = file.journals
+        let counts = Dictionary(journals.map { ($0.id, $0.count) }) { $1 }
+        var erased = 0
+        for journal in journals { erased += try await replay(journal) }
+        let notes = try await erasureNotes()
+        if let last = journals.last, notes.contains(where: { $0.journal == last.id && $0.newest > last.count }) {
+            try file.beginJournal()
+            file.journal.map(keepErasures(inNew:))
+        }
+        // A server that is new to a shared ledger looks like one that lost its journal, until its first erasure.
+        let isNew = counts.values.allSatisfy { $0 == 0 } && !notes.contains { counts[$0.journal] != nil }
+        let lost = notes.filter { $0.known > counts[$0.journal] ?? (isOnly || isNew ? 0 : .max) }
+        if accepts { try await acceptLoss(of: lost) }
+        let damage = file.damagedLine.map { "is damaged in line \($0)" }
+        let lack = lost.isEmpty || accepts ? nil : "lacks deletions that the ledger knows"
+        let faults = [damage, lack].compactMap(\.self)
+        guard !faults.isEmpty else { return (erased, nil) }
+        return (
+            erased,
+            """
+            The journal of erasures \(file.path) \(faults.joined(separator: ", and ")): deleted customers may come \
+            back with a backup. docs/ledger.md says how to end this
+            """
+        )
     }
 }
 
@@ -148,11 +201,12 @@ package struct ErasureSection: Hashable, Sendable {
     package var header: Substring
     package var lines: [Substring] = []
 
-    fileprivate static let title = "quittance-erasures 1"
+    fileprivate static let title = "quittance-erasures 2"
 
+    /// - Parameter text: A text whose last line may be incomplete. It is then left out, unless it is the first.
     package static func all(in text: String) -> [ErasureSection] {
         var sections: [ErasureSection] = []
-        for line in text.split(separator: "\n") {
+        for line in text[..<(text.lastIndex(of: "\n") ?? text.endIndex)].split(separator: "\n") {
             if line.hasPrefix(title) || sections.isEmpty {
                 sections.append(ErasureSection(header: line))
             } else {
@@ -171,58 +225,120 @@ package struct ErasureSection: Hashable, Sendable {
         }
     }
 
-    /// The text of a file with the journals of both texts. A journal that both texts have gets the lines of both.
+    /// The text of a file with the journals of both texts. A journal that both texts have gets the lines of both,
+    /// but for damaged lines of `other`.
     ///
     /// - Parameter text: The text whose last journal remains the last journal of the result.
     package static func merge(_ other: String, into text: String) -> String {
         var sections = all(in: text)
         for section in all(in: other).reversed() {
             if let index = sections.firstIndex(where: { $0.header == section.header }) {
-                let known = Set(sections[index].lines)
-                sections[index].lines += section.lines.filter { !known.contains($0) }
+                let known = Set(sections[index].lines.map { content($0) })
+                let damaged = Set(section.damagedLines)
+                for (place, line) in section.lines.enumerated()
+                where !damaged.contains(place) && !known.contains(content(line)) {
+                    sections[index].append(content(line))
+                }
             } else {
                 sections.insert(section, at: 0)
             }
         }
-        return sections.map { ([$0.header] + $0.lines).joined(separator: "\n") + "\n" }.joined()
+        return sections.map(\.text).joined()
+    }
+
+    /// A text with all readable lines, each with a valid seal.
+    package static func resealed(_ text: String) -> String {
+        all(in: text).map { section in
+            var resealed = ErasureSection(header: section.header)
+            for line in section.lines where record(line) != nil { resealed.append(content(line)) }
+            return resealed.text
+        }.joined()
+    }
+
+    /// The number of the first damaged line of a text, from 1; `nil` if there is none.
+    package static func damagedLine(in text: String) -> Int? {
+        var before = 0
+        for section in all(in: text) {
+            if let first = section.damagedLines.first { return before + first + 2 }
+            before += section.lines.count + 1
+        }
+        return nil
+    }
+
+    private var text: String { ([header] + lines).joined(separator: "\n") + "\n" }
+
+    /// A line without its seal.
+    private static func content(_ line: Substring) -> Substring {
+        line.lastIndex(of: " ").map { line[..<$0] } ?? line
+    }
+
+    /// The places of the lines without a valid seal. Behind a damaged line, the next has none either.
+    private var damagedLines: [Int] {
+        lines.indices.filter { index in
+            let content = Self.content(lines[index])
+            return Self.record(lines[index]) == nil
+                || lines[index] != sealed(content, after: index == 0 ? header : lines[index - 1])
+        }
+    }
+
+    private mutating func append(_ content: Substring) {
+        lines.append(sealed(content, after: lines.last ?? header)[...])
+    }
+
+    private func sealed(_ content: some StringProtocol, after line: Substring) -> String {
+        seal(String(content), after: String(line), SymmetricKey(data: key ?? []))
+    }
+
+    /// The first line of a journal with a key: the key, and four bytes of its hash against damage.
+    fileprivate static func header(_ key: [UInt8]) -> String {
+        "\(title) \(key.hexadecimal) \(SHA256.hash(data: key).prefix(4).hexadecimal)"
     }
 
     /// The key in the header; `nil` if the line is not a header.
     fileprivate var key: [UInt8]? {
-        let digits = header.split(separator: " ").last ?? ""
-        let bytes = stride(from: 0, to: digits.utf8.count, by: 2).map { start in
+        let words = header.split(separator: " ")
+        let digits = words.count == 4 ? words[2] : ""
+        let bytes = stride(from: 0, to: digits.utf8.count, by: 2).compactMap { start in
             UInt8(digits.dropFirst(start).prefix(2), radix: 16)
         }
-        guard header.hasPrefix(Self.title), bytes.count == 32, !bytes.contains(nil) else { return nil }
-        return bytes.compactMap(\.self)
+        return bytes.count == 32 && Self.header(bytes) == header ? bytes : nil
     }
 
-    /// The erasures in the lines. Unreadable lines are skipped: each line is written before its erasure is committed,
-    /// so a partial line belongs to an erasure that was not committed.
-    fileprivate var records: [ErasureRecord] {
-        lines.compactMap { line in
-            let words = line.split(separator: " ", omittingEmptySubsequences: false)
-            guard words.count == 4, let number = Int64(words[0]), let time = Int64(words[1]), words[3].count == 64
-            else { return nil }
-            return ErasureRecord(
-                number: number, bundleId: String(words[2]), erasedAt: Timestamp(milliseconds: time),
-                name: String(words[3]))
-        }
+    /// The erasures in the lines. A damaged line that can be read counts too, because only the right name is that of
+    /// a customer.
+    fileprivate var records: [ErasureRecord] { lines.compactMap(Self.record) }
+
+    private static func record(_ line: Substring) -> ErasureRecord? {
+        let words = line.split(separator: " ", omittingEmptySubsequences: false)
+        // No journal has so many lines. With a greater number, the next could overflow.
+        guard words.count == 5, let number = Int64(words[0]), number >> 48 == 0, let time = Int64(words[1]),
+            words[3].count == 64
+        else { return nil }
+        return ErasureRecord(
+            number: number, bundleId: String(words[2]), erasedAt: Timestamp(milliseconds: time), name: String(words[3]))
     }
+}
+
+/// A line of a journal with its seal.
+private func seal(_ content: String, after line: String, _ key: SymmetricKey) -> String {
+    let code = HMAC<SHA256>.authenticationCode(for: Array("\(line)\n\(content)".utf8), using: key)
+    return "\(content) \(code.prefix(16).hexadecimal)"
 }
 
 /// A journal in an open file.
 private final class Journal: ErasureJournal {
     let id: String
+    let header: String
     private let file: OpenFile
     private let key: SymmetricKey
-    private let all: Mutex<[ErasureRecord]>
+    private let state: Mutex<(records: [ErasureRecord], count: Int64, last: String)>
 
-    init(_ file: OpenFile, _ key: SymmetricKey, _ records: [ErasureRecord]) {
+    init(_ file: OpenFile, _ key: [UInt8], _ section: ErasureSection) {
         self.file = file
-        self.key = key
-        all = Mutex(records)
-        id = key.withUnsafeBytes { SHA256.hash(data: $0) }.prefix(8).hexadecimal
+        self.key = SymmetricKey(data: key)
+        header = String(section.header)
+        state = Mutex((section.records, Int64(section.lines.count), String(section.lines.last ?? section.header)))
+        id = SHA256.hash(data: key).prefix(8).hexadecimal
     }
 
     func name(of id: CustomerID) -> String {
@@ -231,20 +347,26 @@ private final class Journal: ErasureJournal {
     }
 
     func add(_ ids: [CustomerID], at now: Timestamp) throws -> Int64 {
-        try all.withLock { all in
-            // After a merge the lines are in no order, so the last line need not have the greatest number.
-            let number = (all.map(\.number).max() ?? 0) + 1
+        try state.withLock { state in
+            // Two machines may have gone on with a journal, so that its greatest number is not in the last line.
+            let number = max(state.records.map(\.number).max() ?? 0, state.count) + Int64(ids.count)
             let records = ids.map { id in
                 ErasureRecord(number: number, bundleId: id.bundleId, erasedAt: now, name: name(of: id))
             }
-            let lines = records.map { "\(number) \(now.milliseconds) \($0.bundleId) \($0.name)\n" }
+            var last = state.last
+            let lines = records.map { record in
+                last = seal("\(number) \(now.milliseconds) \(record.bundleId) \(record.name)", after: last, key)
+                return last + "\n"
+            }
             try file.append(lines.joined())
-            all += records
+            state = (state.records + records, state.count + Int64(ids.count), last)
             return number
         }
     }
 
-    func records() -> [ErasureRecord] { all.withLock(\.self) }
+    func records() -> [ErasureRecord] { state.withLock(\.records) }
+
+    var count: Int64 { state.withLock(\.count) }
 }
 
 extension Sequence<UInt8> {

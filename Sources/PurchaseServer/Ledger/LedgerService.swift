@@ -3,6 +3,7 @@
 public import AppStoreModel
 public import AppStoreTrust
 public import PurchaseLedger
+import Synchronization
 
 /// A ledger, the verifier of its documents, and the configuration of its apps.
 public struct LedgerService: Sendable {
@@ -38,6 +39,7 @@ public struct LedgerService: Sendable {
     package let histories = HistoryWatch()
     /// Says which webhooks get nothing.
     package let webhooks = WebhookWatch()
+    package let erasureConcern = Concern()
     let lastNotification = LastNotification()
     let keys = APIKeyCache()
     let dueSignal = DueSignal()
@@ -100,9 +102,20 @@ extension LedgerService {
     /// none.
     package var concern: String? {
         let concerns = [
-            ledger.condition.concern, clockJudge?.concern, board.concern, histories.concern, webhooks.concern,
+            ledger.condition.concern, erasureConcern.sentence, clockJudge?.concern, board.concern, histories.concern,
+            webhooks.concern,
         ].compactMap(\.self)
         return concerns.isEmpty ? nil : concerns.joined(separator: " ")
+    }
+}
+
+/// A problem that needs the operator's attention, as a sentence.
+package final class Concern: Sendable {
+    private let text = Mutex<String?>(nil)
+
+    package var sentence: String? {
+        get { text.withLock { $0 } }
+        set { text.withLock { $0 = newValue } }
     }
 }
 

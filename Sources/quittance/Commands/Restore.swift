@@ -48,7 +48,11 @@ struct Restore: AsyncParsableCommand {
             """)
     var newEpoch = false
 
-    @Flag(help: "Restore the backup although some of its documents or purchases have faults.")
+    @Flag(
+        help: """
+            Restore the backup although some of its documents or purchases have faults. With --new-epoch: accept what \
+            the journal of erasures lacks.
+            """)
     var force = false
 
     func validate() throws {
@@ -109,7 +113,7 @@ struct Restore: AsyncParsableCommand {
                     ])
             }
             try await requireApps(of: composition, in: storage)
-            try await addEpochs(of: target.path, to: storage)
+            try await addKnowledge(of: target.path, to: storage)
             return try await eraseAgain(composition, service, from: backup)
         }
 
@@ -156,23 +160,27 @@ struct Restore: AsyncParsableCommand {
     }
 
     /// Adds the epochs of the replaced ledger's events to the restored ledger, which then recognises cursors from the
-    /// replaced ledger. Closing the replaced ledger merges its write-ahead log into its file. If the replaced ledger
+    /// replaced ledger, and the numbers of its erasures, which the journal must have. Closing the replaced ledger merges its write-ahead log into its file. If the replaced ledger
     /// cannot be read, clients whose event cursor was issued since the backup may have to read all events again.
-    private func addEpochs(of path: String, to storage: SQLiteLedgerStorage) async throws {
+    private func addKnowledge(of path: String, to storage: SQLiteLedgerStorage) async throws {
         guard FileManager.default.fileExists(atPath: path) else { return }
         let others: [String: EventEpochs]
+        let erasures: [ErasureNote]
         do {
             let replaced = try SQLiteLedgerStorage(path: path, createIfMissing: false, upgrades: false)
             // A failed close is harmless: the epochs are loaded by then, and the file is replaced anyway.
             defer { try? replaced.close() }
             others = try await replaced.marks().epochs
+            erasures = try await Ledger(storage: replaced).erasureNotes()
         } catch {
             return Terminal.report(
                 """
                 The ledger that is replaced cannot be read (\(error)): followers whose cursors it gave \
-                since the backup may get 400 invalidCursor, and begin again.
+                since the backup may get 400 invalidCursor, and begin again. Nobody can say whether the journal of \
+                erasures has all its deletions.
                 """)
         }
+        try await Ledger(storage: storage).noteErasures(knownTo: erasures)
         var epochs = try await storage.marks().epochs
         for (app, other) in others { epochs[app]?.add(replaced: other) }
         let marks = epochs
@@ -190,22 +198,32 @@ struct Restore: AsyncParsableCommand {
         _ composition: Composition, _ service: LedgerService, from backup: String?
     ) async throws -> Int? {
         guard let path = composition.erasureJournalPath else { return nil }
+        // A server that uses the journal is refused before the file is replaced.
+        if backup == nil { _ = try composition.erasureJournal() }
+        let accepts = force && backup == nil
+        let own = try ErasureJournalFile.text(of: path)
+        try ErasureSection.requireJournal(own, path)
+        var text = accepts ? ErasureSection.resealed(own) : own
         if let backup {
-            let backup = URL(fileURLWithPath: backup).resolvingSymlinksInPath().path
-            let other = try ErasureJournalFile.text(of: backup + Composition.erasuresEnding)
-            let own = try ErasureJournalFile.text(of: path)
+            let place = URL(fileURLWithPath: backup).resolvingSymlinksInPath().path + Composition.erasuresEnding
+            let other = try ErasureJournalFile.text(of: place)
+            try ErasureSection.requireJournal(other, place)
+            if let line = ErasureSection.damagedLine(in: other) {
+                Terminal.report("\(place) is damaged in line \(line), which was left out.")
+            }
+            text = ErasureSection.merge(other, into: own)
+        }
+        if text != own {
             let file = try PartialFile(beside: path)
             defer { file.remove() }
-            try ErasureSection.requireJournal(other, backup + Composition.erasuresEnding)
-            try ErasureSection.requireJournal(own, path)
-            let merged = ErasureSection.merge(other, into: own)
-            if merged != own {
-                try merged.write(toFile: file.path, atomically: false, encoding: .utf8)
-                try file.install(as: path, replacing: true)
-            }
+            try text.write(toFile: file.path, atomically: false, encoding: .utf8)
+            try file.install(as: path, replacing: true)
         }
         guard let journal = try composition.erasureJournal() else { return nil }
-        return try await service.ledger.replay(journal)
+        let (erased, concern) = try await service.ledger.replay(
+            journal, isOnly: composition.isInFile, accepts: accepts)
+        if let concern { Terminal.report(concern) }
+        return erased
     }
 
     private static func sentence(_ erased: Int?) -> String {

@@ -62,7 +62,7 @@ struct Composition {
             service.reconcilers = reconcilers
             service.jobs = reconcilers.jobs(clock: clock, logger: logger) + [service.grantEnds(now: composition.now)]
             try await composition.requireRoots(of: service, trustsOthers: trustsOtherRoots, logger)
-            if isServer { try await service.eraseAgain(erasures, logger) }
+            if isServer { try await service.eraseAgain(erasures, isOnly: isInFile, logger) }
             return try await body(service, composition)
         }
     }

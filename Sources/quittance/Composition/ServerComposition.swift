@@ -120,8 +120,8 @@ extension Composition {
 
 extension LedgerService {
     /// Erases customers again if the journal has their erasure and the ledger does not, for example after a backup was
-    /// restored by hand.
-    func eraseAgain(_ erasures: ErasureJournalFile?, _ logger: Logger) async throws {
+    /// restored by hand. Warns if the journal lacks erasures.
+    func eraseAgain(_ erasures: ErasureJournalFile?, isOnly: Bool, _ logger: Logger) async throws {
         guard let erasures else {
             return logger.warning(
                 """
@@ -129,7 +129,9 @@ extension LedgerService {
                 this server
                 """)
         }
-        let count = try await ledger.replay(erasures)
+        let (count, concern) = try await ledger.replay(erasures, isOnly: isOnly)
+        erasureConcern.sentence = concern
+        if let concern { logger.warning("\(concern)") }
         guard count > 0 else { return }
         logger.warning(
             "The ledger is older than the journal of erasures: customers were erased again",

@@ -139,6 +139,9 @@ extension Composition {
         return URL(fileURLWithPath: path).resolvingSymlinksInPath().path + Self.erasuresEnding
     }
 
+    /// Whether the ledger is in a file, which has one server.
+    var isInFile: Bool { if case .sqlite = configuration.database { true } else { false } }
+
     /// The journal of erasures, created if missing; `nil` if ``erasureJournalPath`` is `nil`.
     ///
     /// - Throws: Exit status 1 if the journal cannot be opened.
