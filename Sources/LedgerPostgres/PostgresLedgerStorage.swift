@@ -138,7 +138,7 @@ public final class PostgresLedgerStorage: LedgerStorage {
             showsIdentity = identity != nil && !isDistributed
             feed = EventFeed(
                 requests, clock: clock, lockLimit: limits.counter, isDistributed: isDistributed,
-                showsIdentity: showsIdentity)
+                showsIdentity: showsIdentity, numbers: settings.numbersEvents)
             let width = max(1, settings.connections)
             let shares = settings.sharesStatements && !isDistributed
             queue = GroupQueue(

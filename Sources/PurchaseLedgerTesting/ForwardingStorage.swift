@@ -81,6 +81,8 @@ extension ForwardingStorage {
 
     public func marks() async throws -> HighWaterMarks { try await target.marks() }
 
+    public func apps() async throws -> [String] { try await target.apps() }
+
     public func beginEpoch(at now: Timestamp) async throws { try await target.beginEpoch(at: now) }
 
     public func keepsAllDocuments() async throws -> Bool { try await target.keepsAllDocuments() }

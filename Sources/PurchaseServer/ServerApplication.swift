@@ -185,6 +185,7 @@ public struct ServerApplication: Sendable {
             SandboxSetting(of: app, bundleId, in: service.verifier.environments)
         }
         housekeeping.judge = service.clockJudge
+        housekeeping.lateProof = service.lateProof
         // A simulator's clock has no judge.
         housekeeping.wall = service.clockJudge == nil ? wall : nil
         return housekeeping

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreTrust
 import Foundation
 import PurchaseLedger
 import TestData
@@ -47,6 +48,30 @@ import Testing
 
     private static func details(_ storage: some LedgerStorage) async throws -> [String] {
         try await storage.events(of: app, after: nil, limit: 100).events.map { $0.content?.detail ?? "" }
+    }
+
+    @Test func `a start and a check read while others hold the counter, and give no numbers`() async throws {
+        let database = try await Self.database()
+        let holder = Task {
+            // The test ends its session.
+            _ = try? await aside {
+                try database.psql("BEGIN; SELECT FROM quittance.counter FOR UPDATE; SELECT pg_sleep(3600)")
+            }
+        }
+        let sleeping = "FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()"
+        while try await aside({ try database.psql("SELECT count(*) \(sleeping)") }) != "1" {
+            try await Task.sleep(for: .milliseconds(5))
+        }
+        let storage = try await database.storage()
+        #expect(try await storage.apps() == [Self.app])
+        try await Ledger(storage: storage).requireRoots(.apple)
+        let checking = try await database.storage(upgrades: false) { $0.numbersEvents = false }
+        for _ in 0..<3 { #expect(try await Self.details(checking) == ["1", "2", "3"]) }
+        #expect(try await checking.marks().lastEvent == 3 && checking.condition.concern == nil)
+        try database.psql("SELECT pg_terminate_backend(pid, 60000) \(sleeping)")
+        await holder.value
+        #expect(try await Self.details(checking) == ["1", "2", "3"])
+        #expect(try await Self.details(storage) == ["1", "2", "3", "4"])
     }
 
     @Test func `a database that takes no writes answers the events that have numbers, again and again`() async throws {

@@ -205,7 +205,8 @@ import Testing
         let last = try await place.serve()
         #expect(try await last.send(.GET, "/health/ready").json["concern"]?.string == nil)
         for id in ["anna", "bert"] where loss == "whole" || loss.hasPrefix("flipped") {
-            #expect(try await last.send(.GET, "/v1/customers/\(id)", key: key).json["purchases"]?.array?.isEmpty != false)
+            let found = try await last.send(.GET, "/v1/customers/\(id)", key: key)
+            #expect(found.json["purchases"]?.array?.isEmpty != false, "\(id): \(found.json.compactText)")
         }
         #expect(last.terminate() == 0)
     }

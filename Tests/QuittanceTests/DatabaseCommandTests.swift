@@ -73,6 +73,88 @@ import Testing
         #expect(server.terminate() == 0)
     }
 
+    // MARK: - A database whose writes wait
+
+    /// Keeps a lock in a session of its own, which ``release(_:)`` ends.
+    private static func hold(_ lock: String, in database: TestDatabase) async throws -> Task<Void, Never> {
+        let holder = Task {
+            // The end of its session is an error.
+            _ = try? await aside { try database.psql("BEGIN; \(lock); SELECT pg_sleep(3600)") }
+        }
+        while try await aside({ try database.psql("SELECT count(*) \(sleeping)") }) == "0" {
+            try await Task.sleep(for: .milliseconds(5))
+        }
+        return holder
+    }
+
+    private static let sleeping =
+        "FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()"
+
+    private static func release(_ holder: Task<Void, Never>, in database: TestDatabase) async throws {
+        try database.psql("SELECT pg_terminate_backend(pid, 60000) \(sleeping)")
+        await holder.value
+    }
+
+    @Test(
+        .takesLong,
+        arguments: [
+            "SELECT FROM quittance.counter WHERE id = 1 FOR UPDATE", "LOCK TABLE quittance.records IN EXCLUSIVE MODE",
+            "LOCK TABLE quittance.documents IN EXCLUSIVE MODE", "standby",
+        ])
+    func `a server starts and answers reads while writes wait, and check reads too`(trouble: String) async throws {
+        let server = try TestPostgres()
+        let database = try server.database()
+        let folder = try TemporaryFolder()
+        let arguments = ["--database", Self.uri(database)] + Self.app
+        #expect(try await ServerProcess(arguments, in: folder.url).terminate() == 0)
+        let key = try CommandLineTests.key(arguments)
+        if trouble == "standby" { try server.requireStandby() }
+        let holder = trouble == "standby" ? nil : try await Self.hold(trouble, in: database)
+        let started = try await ServerProcess(arguments, in: folder.url)
+        #expect(try await started.send(.GET, "/v1/customers?limit=1", key: key).status == 200)
+        let checked = try CommandLineTests.run(["check"] + arguments.prefix(2))
+        #expect(checked.status == 0, "\(checked.error)")
+        if let holder { try await Self.release(holder, in: database) }
+        if trouble == "standby" {
+            try server.psql("postgres", "ALTER SYSTEM RESET synchronous_standby_names")
+            try server.psql("postgres", "SELECT pg_reload_conf()")
+        }
+        #expect(try CommandLineTests.key(arguments) != key)
+        while try await started.send(.GET, "/health/ready").status != 200 {
+            try await Task.sleep(for: .milliseconds(50))
+        }
+        #expect(started.terminate() == 0)
+    }
+
+    /// Waits until a file has a text.
+    private static func wait(for text: String, in file: URL) async throws {
+        // The file may not exist yet.
+        while (try? String(contentsOf: file, encoding: .utf8))?.contains(text) != true {
+            try await Task.sleep(for: .milliseconds(20))
+        }
+    }
+
+    @Test(.takesLong) func `a start and a migration that wait for a lock say who holds it, and go on`() async throws {
+        let database = try TestPostgres.database()
+        let folder = try TemporaryFolder()
+        let arguments = ["--database", Self.uri(database)]
+        // Whoever makes or upgrades the tables takes this lock first.
+        let migrating = try await Self.hold("SELECT pg_advisory_xact_lock(7214370951830261735)", in: database)
+        let output = folder.url.appendingPathComponent("migrate.txt")
+        let migration = try TestProcess(
+            [CommandLineTests.program.path, "migrate"] + arguments, output: .file(output), error: .file(output))
+        try await Self.wait(for: "The command waits for the database: process", in: output)
+        try await Self.release(migrating, in: database)
+        #expect(try await aside { migration.wait() } == 0)
+
+        let locking = try await Self.hold("LOCK TABLE quittance.records", in: database)
+        async let started = ServerProcess(
+            arguments + Self.app, in: folder.url, environment: ["QUITTANCE_LOG_LEVEL": "info"])
+        try await Self.wait(for: "waitsFor=\"process", in: folder.url.appendingPathComponent("server.txt"))
+        try await Self.release(locking, in: database)
+        #expect(try await started.terminate() == 0)
+    }
+
     @Test func `SIGTERM ends the wait for a database`() async throws {
         let folder = try TemporaryFolder()
         let output = folder.url.appendingPathComponent("output")

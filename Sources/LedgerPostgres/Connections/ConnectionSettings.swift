@@ -34,6 +34,9 @@ public struct PostgresSettings: Sendable {
 
     /// Whether to try the hosts in the order of the address. If false, each server shuffles the hosts.
     public var keepsHostOrder = false
+    /// Whether reading events, and the last numbers, first gives numbers to events that wait for them, and waits for
+    /// the standbys to have the events. If false, the storage writes nothing that nobody asked for.
+    public var numbersEvents = true
     /// An error message if a parameter of this library has an invalid value.
     private var misunderstood: String?
 

@@ -17,6 +17,8 @@ final class EventFeed: Sendable {
     /// remember that the outbox was empty.
     private let showsIdentity: Bool
     private let beginEpochs: PostgresStatement
+    /// See ``PostgresSettings/numbersEvents``.
+    private let numbers: Bool
     /// The readers waiting until events are numbered. The events are numbered once for all of them, on a single
     /// connection. Otherwise, while a different server holds the counter, the waiting readers would occupy all
     /// connections.
@@ -60,8 +62,9 @@ final class EventFeed: Sendable {
     ///   - showsIdentity: Whether the database reveals its identity.
     init(
         _ requests: RepeatedRequests, clock: ContinuousClock, lockLimit: Duration, isDistributed: Bool,
-        showsIdentity: Bool
+        showsIdentity: Bool, numbers: Bool
     ) {
+        self.numbers = numbers
         self.lockLimit = .lockLimit(lockLimit)
         self.requests = requests
         self.clock = clock
@@ -80,6 +83,7 @@ final class EventFeed: Sendable {
 extension EventFeed {
     /// Numbers the events committed so far.
     func number() async throws {
+        guard numbers else { return }
         try await withCheckedThrowingContinuation { continuation in
             readers.add({ continuation.resume(with: $0) }) { readers in
                 let result: Result<Void, any Error>
@@ -286,8 +290,8 @@ extension EventFeed {
         var page = EventPage(found, after: epochs.cursor(first))
         if isDistributed { page.customerIds = try await firstIds(of: Set(page.events.compactMap(\.customer))) }
         return NumberedPage(
-            page: page, mayBeIncomplete: waiting.canBeNumbered && found.count < limit,
-            needsConfirmation: waiting.needConfirmation)
+            page: page, mayBeIncomplete: numbers && waiting.canBeNumbered && found.count < limit,
+            needsConfirmation: numbers && waiting.needConfirmation)
     }
 
     /// The cursor after the last numbered event of an app. Events that still wait for a number come after it.

@@ -137,6 +137,12 @@ extension PostgresLedgerStorage {
         }
     }
 
+    public func apps() async throws -> [String] {
+        try await translated {
+            try await self.requests.read(EventSearch.allErased).map { try $0.next(String.self) }.sorted()
+        }
+    }
+
     /// Before the marks are read, numbers all events that still wait for a number.
     public func marks() async throws -> HighWaterMarks {
         try await translated {

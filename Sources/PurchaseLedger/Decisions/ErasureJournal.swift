@@ -110,21 +110,6 @@ package struct ErasureNote: RecordValue {
     /// The ``ErasureJournal/id`` of the journal.
     package var journal: String { key.name }
 
-    init(_ key: RecordKey, _ number: Int64, known: Int64) {
-        self.key = key
-        self.number = number
-        self.known = known
-    }
-
-    @inline(never)
-    package init(_ record: LedgerRecord) throws(LedgerStorageError) {
-        let numbers = String(decoding: record.payload, as: UTF8.self).split(separator: " ").map { Int64($0) }
-        guard (1...2).contains(numbers.count), let number = numbers[0], let known = numbers[numbers.count - 1] else {
-            throw LedgerStorageError(unreadable: record.key)
-        }
-        self.init(record.key, number, known: known)
-    }
-
     /// The kind of the records for erasure notes.
     static let recordKind = RecordKind(rawValue: "erasures")
 
@@ -134,5 +119,16 @@ package struct ErasureNote: RecordValue {
 
     package var record: LedgerRecord {
         LedgerRecord(key, payload: Array((known == number ? "\(number)" : "\(number) \(known)").utf8))
+    }
+}
+
+extension ErasureNote {
+    @inline(never)
+    package init(_ record: LedgerRecord) throws(LedgerStorageError) {
+        let numbers = String(decoding: record.payload, as: UTF8.self).split(separator: " ").map { Int64($0) }
+        guard (1...2).contains(numbers.count), let number = numbers[0], let known = numbers[numbers.count - 1] else {
+            throw LedgerStorageError(unreadable: record.key)
+        }
+        self.init(key: record.key, number: number, known: known)
     }
 }

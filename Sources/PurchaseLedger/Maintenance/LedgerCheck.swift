@@ -9,7 +9,8 @@ public import AppStoreTrust
 extension Ledger {
     /// Verifies every document again, and derives every purchase from its documents again, as
     /// ``rebuild(by:at:onDocuments:)`` does. Reads all customers, records and events. The check changes no record, but
-    /// reading events assigns numbers to events without a number, as each reading does.
+    /// reading events assigns numbers to events without a number, as each reading does, unless the storage was opened
+    /// otherwise.
     ///
     /// - Parameters:
     ///   - verifier: A verifier with the same root certificates, apps and environments as when the documents arrived.

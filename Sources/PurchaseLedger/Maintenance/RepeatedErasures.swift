@@ -35,7 +35,9 @@ extension Ledger {
                 guard customer.identifiers.isSubset(of: known) else { return .grown }
                 guard let report = draft.erase(id, in: scope, asOf: instant) else { return .unknown }
                 let last = ErasureNote(readable: draft.record(key))
-                draft.put(ErasureNote(key, max(number, last?.number ?? 0), known: max(number, last?.known ?? 0)))
+                draft.put(
+                    ErasureNote(
+                        key: key, number: max(number, last?.number ?? 0), known: max(number, last?.known ?? 0)))
                 return .erased(report)
             }
             switch erasure {
@@ -97,7 +99,8 @@ extension Ledger {
         let done = lacking.map { bundleId, records in
             let key = ErasureNote.key(journal, of: bundleId)
             let number = records.values.map(\.number).max() ?? 0
-            return ErasureNote(key, number, known: max(number, ErasureNote(readable: stored[key])?.known ?? 0))
+            let known = ErasureNote(readable: stored[key])?.known ?? 0
+            return ErasureNote(key: key, number: number, known: max(number, known))
         }
         try await put(done)
         return erased
@@ -121,13 +124,14 @@ extension Ledger {
         let own = Dictionary(try await erasureNotes().map { ($0.key, $0) }) { $1 }
         try await put(
             replaced.map {
-                ErasureNote($0.key, own[$0.key]?.number ?? 0, known: max($0.known, own[$0.key]?.known ?? 0))
+                ErasureNote(
+                    key: $0.key, number: own[$0.key]?.number ?? 0, known: max($0.known, own[$0.key]?.known ?? 0))
             })
     }
 
     /// Accepts that the journals of some notes lack erasures.
     package func acceptLoss(of notes: [ErasureNote]) async throws {
-        try await put(notes.map { ErasureNote($0.key, $0.number, known: 0) })
+        try await put(notes.map { ErasureNote(key: $0.key, number: $0.number, known: 0) })
     }
 
     private func put(_ notes: [ErasureNote]) async throws {

@@ -105,7 +105,7 @@ extension Ledger {
 
     /// All apps and environments that may have a note.
     private func notableScopes() async throws -> [LedgerScope] {
-        try await storage.marks().erasedEvents.keys.sorted().flatMap { app in
+        try await storage.apps().flatMap { app in
             Self.environments.map { LedgerScope(bundleId: app, environment: $0) }
         }
     }

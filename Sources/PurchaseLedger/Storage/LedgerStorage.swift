@@ -66,8 +66,12 @@ public protocol LedgerStorage: Sendable {
         _ selection: RecordSelection, after cursor: ScanCursor?, limit: Int
     ) async throws -> ScanPage<LedgerRecord>
 
-    /// The numbers assigned so far, and the apps in the ledger with the epochs of their events (``EventEpochs``).
+    /// The numbers assigned so far, and the apps in the ledger with the epochs of their events (``EventEpochs``). A
+    /// storage may first give numbers to events that wait for them.
     func marks() async throws -> HighWaterMarks
+
+    /// The bundle ids of the apps in the ledger, sorted. Unlike ``marks()``, it writes nothing in any storage.
+    func apps() async throws -> [String]
 
     /// Begins an epoch of each app's events, see ``EventEpochs``, with an event of the kind
     /// ``LedgerEvent/Kind/ledgerRestored`` in each environment of which the ledger has documents or events. A ledger
@@ -191,6 +195,9 @@ extension LedgerStorage {
 
     /// An empty list, because the storage looks for no faults.
     public func faults() async throws -> [String] { [] }
+
+    /// For a storage whose ``marks()`` only reads.
+    public func apps() async throws -> [String] { try await marks().erasedEvents.keys.sorted() }
 
     /// `nil`, because the storage has no clock.
     public func clockDifference(now: @Sendable () -> Timestamp) async throws -> Duration? { nil }

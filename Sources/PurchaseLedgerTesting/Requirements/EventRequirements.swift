@@ -247,6 +247,7 @@ extension LedgerStorageContract {
                     try trial.expect(found.lastEvent, is: 70, "The last event")
                     let apps = found.erasedEvents.filter { marks.erasedEvents[$0.key] != nil }
                     try trial.expect(apps, is: marks.erasedEvents, "The last erased events")
+                    try trial.expect(try await handle.apps(), is: found.erasedEvents.keys.sorted(), "The apps")
                 }
             }
             for cursor in 0..<4 {

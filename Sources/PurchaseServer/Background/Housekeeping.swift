@@ -45,6 +45,9 @@ package struct Housekeeping: Service {
     /// repeated in time.
     private static let preparationInterval = Duration.seconds(3600)
 
+    /// The time between two attempts at a late proof.
+    private static let proofInterval = Duration.seconds(5)
+
     /// The most notices of one kind that one read returns: more than the sentences of a ``NoticeBoard`` name.
     private static let noticeLimit = 1000
 
@@ -59,6 +62,8 @@ package struct Housekeeping: Service {
     /// Returns the time of the machine, by which webhooks are served and the ids in events go; `nil` if the ledger's
     /// time is the machine's.
     package var wall: (@Sendable () -> Timestamp)?
+    /// See ``LedgerService/lateProof``.
+    package var lateProof: (@Sendable () async throws -> Void)?
 
     private let ledger: Ledger
     private let eventRetention: Duration?
@@ -93,10 +98,23 @@ package struct Housekeeping: Service {
     }
 
     package func run() async throws {
-        await cancelWhenGracefulShutdown {
+        try await cancelWhenGracefulShutdown {
             async let catalogue: Void = publishCatalogue()
-            await keepHouse()
+            async let house: Void = keepHouse()
+            // A refusal ends the server, as it would have ended the start.
+            try await proveLate()
+            await house
             await catalogue
+        }
+    }
+
+    private func proveLate() async throws {
+        while let lateProof, !Task.isCancelled {
+            await clock.pause(for: Self.proofInterval)
+            do {
+                try await lateProof()
+                return logger.notice("Roots and erasures are those of the ledger")
+            } catch let error as LedgerStorageError where error.code == .unavailable {}
         }
     }
 

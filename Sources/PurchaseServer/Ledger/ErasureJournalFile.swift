@@ -61,7 +61,6 @@ public final class ErasureJournalFile: Sendable {
     /// Begins a new journal behind the others.
     func beginJournal() throws {
         let header = ErasureSection.header(key)
-        guard !all.withLock({ $0.contains { $0.header == header } }) else { return }
         try file.append(header + "\n")
         all.withLock { $0.append(Journal(file, key, ErasureSection(header: header[...]))) }
     }
@@ -275,18 +274,13 @@ package struct ErasureSection: Hashable, Sendable {
     /// The places of the lines without a valid seal. Behind a damaged line, the next has none either.
     private var damagedLines: [Int] {
         lines.indices.filter { index in
-            let content = Self.content(lines[index])
-            return Self.record(lines[index]) == nil
-                || lines[index] != sealed(content, after: index == 0 ? header : lines[index - 1])
+            let sealed = seal(Self.content(lines[index]), after: index == 0 ? header : lines[index - 1], key ?? [])
+            return Self.record(lines[index]) == nil || lines[index] != sealed
         }
     }
 
     private mutating func append(_ content: Substring) {
-        lines.append(sealed(content, after: lines.last ?? header)[...])
-    }
-
-    private func sealed(_ content: some StringProtocol, after line: Substring) -> String {
-        seal(String(content), after: String(line), SymmetricKey(data: key ?? []))
+        lines.append(seal(content, after: lines.last ?? header, key ?? [])[...])
     }
 
     /// The first line of a journal with a key: the key, and four bytes of its hash against damage.
@@ -320,30 +314,29 @@ package struct ErasureSection: Hashable, Sendable {
 }
 
 /// A line of a journal with its seal.
-private func seal(_ content: String, after line: String, _ key: SymmetricKey) -> String {
-    let code = HMAC<SHA256>.authenticationCode(for: Array("\(line)\n\(content)".utf8), using: key)
+private func seal(_ content: some StringProtocol, after line: some StringProtocol, _ key: [UInt8]) -> String {
+    let text = Array("\(line)\n\(content)".utf8)
+    let code = HMAC<SHA256>.authenticationCode(for: text, using: SymmetricKey(data: key))
     return "\(content) \(code.prefix(16).hexadecimal)"
 }
 
 /// A journal in an open file.
 private final class Journal: ErasureJournal {
     let id: String
-    let header: String
     private let file: OpenFile
-    private let key: SymmetricKey
+    private let key: [UInt8]
     private let state: Mutex<(records: [ErasureRecord], count: Int64, last: String)>
 
     init(_ file: OpenFile, _ key: [UInt8], _ section: ErasureSection) {
         self.file = file
-        self.key = SymmetricKey(data: key)
-        header = String(section.header)
+        self.key = key
         state = Mutex((section.records, Int64(section.lines.count), String(section.lines.last ?? section.header)))
         id = SHA256.hash(data: key).prefix(8).hexadecimal
     }
 
     func name(of id: CustomerID) -> String {
         let text = Array(id.bundleId.utf8) + [0] + Array(id.id.utf8)
-        return HMAC<SHA256>.authenticationCode(for: text, using: key).hexadecimal
+        return HMAC<SHA256>.authenticationCode(for: text, using: SymmetricKey(data: key)).hexadecimal
     }
 
     func add(_ ids: [CustomerID], at now: Timestamp) throws -> Int64 {

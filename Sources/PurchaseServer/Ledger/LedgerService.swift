@@ -40,6 +40,9 @@ public struct LedgerService: Sendable {
     /// Says which webhooks get nothing.
     package let webhooks = WebhookWatch()
     package let erasureConcern = Concern()
+    /// Compares the ledger with the configuration, if the ledger could not be read at the start. It throws
+    /// `LedgerStorageError.unavailable` until it can.
+    package var lateProof: (@Sendable () async throws -> Void)?
     let lastNotification = LastNotification()
     let keys = APIKeyCache()
     let dueSignal = DueSignal()
@@ -112,6 +115,8 @@ extension LedgerService {
 /// A problem that needs the operator's attention, as a sentence.
 package final class Concern: Sendable {
     private let text = Mutex<String?>(nil)
+
+    package init() {}
 
     package var sentence: String? {
         get { text.withLock { $0 } }

@@ -61,8 +61,22 @@ struct Composition {
             let reconcilers = composition.reconcilers(service, share: share)
             service.reconcilers = reconcilers
             service.jobs = reconcilers.jobs(clock: clock, logger: logger) + [service.grantEnds(now: composition.now)]
-            try await composition.requireRoots(of: service, trustsOthers: trustsOtherRoots, logger)
-            if isServer { try await service.eraseAgain(erasures, isOnly: isInFile, logger) }
+            let prove: @Sendable () async throws -> Void = { [service] in
+                do {
+                    try await composition.requireRoots(of: service, trustsOthers: trustsOtherRoots, logger)
+                    if isServer { try await service.eraseAgain(erasures, isOnly: isInFile, logger) }
+                } catch let error as LedgerStorageError where !isServer || error.code != .unavailable {
+                    throw Terminal.failure("\(error)")
+                }
+            }
+            do {
+                try await prove()
+            } catch let error as LedgerStorageError {
+                logger.warning(
+                    "Roots and erasures cannot be compared yet: the server answers, and compares them later",
+                    metadata: ["reason": .string("\(error)")])
+                service.lateProof = prove
+            }
             return try await body(service, composition)
         }
     }

@@ -33,7 +33,11 @@ extension Composition {
         let settings = PostgresSettings(uri)
         let (before, storage) = try await openingDatabase {
             let before = try await PostgresLedgerStorage.version(in: settings, clock: clock, random: random)
-            return (before, try await PostgresLedgerStorage(settings, clock: clock, random: random))
+            let watch = openingWatch(settings) { Terminal.report("The command waits for the database: \($0).") }
+            return (
+                before,
+                try await watch.watch { try await PostgresLedgerStorage(settings, clock: clock, random: random) }
+            )
         }
         defer { storage.close() }
         var done = [Self.sentence(from: before, to: PostgresLedgerStorage.newestVersion)]

@@ -40,23 +40,19 @@ extension Composition {
     /// Refuses a ledger with documents signed under root certificates that the configuration does not trust now.
     ///
     /// - Parameter trustsOthers: Whether the operator lets such documents count nevertheless.
-    /// - Throws: Exit status 1 if the ledger is refused or unreadable.
+    /// - Throws: `LedgerStorageError` if the ledger is refused or unreadable.
     func requireRoots(of service: LedgerService, trustsOthers: Bool, _ logger: Logger) async throws {
-        do {
-            if trustsOthers {
-                let forgotten = try await service.ledger.forgetRoots(besides: service.verifier.roots, at: now())
-                // A simulator's signature proves nothing, so the level is critical.
-                logger.log(
-                    level: forgotten.contains(where: \.isSimulated) ? .critical : .warning,
-                    """
-                    The ledger may have documents of other roots than are trusted now (--trust-other-roots): they \
-                    stay, and what they say counts. Omit the option from the next start on
-                    """, metadata: ["forgotten": .string(forgotten.sentence)])
-            }
-            try await service.ledger.requireRoots(service.verifier.roots)
-        } catch let error as LedgerStorageError {
-            throw Terminal.failure("\(error)")
+        if trustsOthers {
+            let forgotten = try await service.ledger.forgetRoots(besides: service.verifier.roots, at: now())
+            // A simulator's signature proves nothing, so the level is critical.
+            logger.log(
+                level: forgotten.contains(where: \.isSimulated) ? .critical : .warning,
+                """
+                The ledger may have documents of other roots than are trusted now (--trust-other-roots): they \
+                stay, and what they say counts. Omit the option from the next start on
+                """, metadata: ["forgotten": .string(forgotten.sentence)])
         }
+        try await service.ledger.requireRoots(service.verifier.roots)
     }
 
     /// The ledger with the configured rules and apps, and its verifier.

@@ -207,6 +207,7 @@ extension Composition {
     ) async throws -> any LedgerStorage {
         var settings = PostgresSettings(uri)
         if [.copyingFrom, .copyingInto].contains(use) { settings.requestLimit = Self.copyLimit }
+        settings.numbersEvents = use != .checking
         let found = settings
         let open = {
             try await PostgresLedgerStorage(
@@ -214,13 +215,28 @@ extension Composition {
         }
         return try await openingDatabase {
             guard let logger else { return try await open() }
-            let wait = DatabaseWait(clock: clock, isAway: { await found.isAway(clock: clock) }) { reason in
+            let watch = openingWatch(found) {
+                logger.warning("The server waits for the database", metadata: ["waitsFor": .string($0)])
+            }
+            let wait = DatabaseWait(
+                clock: clock,
+                isAway: {
+                    defer { watch.last.sentence = nil }
+                    return if watch.last.sentence == nil { await found.isAway(clock: clock) } else { true }
+                }
+            ) { reason in
                 logger.warning(
-                    "The database is away: the server waits for it, for a minute at most",
+                    "The database is away or locked: the server waits for it, for a minute at most",
                     metadata: ["reason": .string(reason)])
             }
-            return try await wait.open(open)
+            return try await watch.watch { try await wait.open(open) }
         }
+    }
+
+    func openingWatch(
+        _ settings: PostgresSettings, _ say: @escaping @Sendable (String) -> Void
+    ) -> OpeningWatch<ContinuousClock> {
+        OpeningWatch(clock: clock, blockers: { [clock] in await settings.blockers(clock: clock) }, say: say)
     }
 
     func openingDatabase<Value>(_ body: () async throws -> Value) async throws -> Value {
