@@ -43,6 +43,25 @@ import Testing
         #expect(page.next != start.next && followers.count == 0)
     }
 
+    /// The names of deleted customers are kept for 30 days by the machine's clock, not by that of a simulator.
+    @Test(arguments: [-400, 0, 400]) func `a deletion has its ids for who waits and for who asks`(
+        days: Double
+    ) async throws {
+        var world = try await World(clock: StandingClock())
+        let wall = LedgerRoutesTests.now.advanced(by: .seconds(days * 86_400))
+        world.server.wall = { wall }
+        try await world.submit()
+        let start = try Self.page(try await world.send(.get, Self.path("limit=500")).1)
+        async let waiting = world.send(.get, Self.path("wait=50&kind=customer.deleted", after: start.next))
+        let followers = try #require(world.server.ledger?.followers)
+        while followers.count == 0 { try await Task.sleep(for: .milliseconds(5)) }
+        #expect(try await world.send(.delete, "/v1/customers/anna").0 == .ok)
+        let told = try await waiting.1
+        #expect(told["items"]?.array?.map { $0["deletedId"]?.string } == ["anna"], "\(told.compactText)")
+        let asked = try await world.send(.get, Self.path("kind=customer.deleted", after: start.next)).1
+        #expect(asked["items"] == told["items"])
+    }
+
     @Test func `the wait of a revoked key ends as a request with the key does, although its app has no event`()
         async throws
     {

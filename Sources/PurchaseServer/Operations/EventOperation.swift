@@ -77,7 +77,7 @@ package enum ListEvents: NamedOperation {
                 let server = request.server
                 return try await request.service.followers.page(
                     after: position, matching: filter, upTo: limit, within: time, room: server.bounds.followers,
-                    clock: server.clock, now: { request.now })
+                    clock: server.clock, now: { request.wall })
             }
         }
         if let page { return try Answer(EventPageBody(page)) }
