@@ -31,9 +31,10 @@ package struct WebhookSecrets: Sendable {
     package init(file bytes: [UInt8]) throws(WebhookSecretsError) {
         let end = bytes.lastIndex { !Self.whiteSpace.contains($0) }.map { $0 + 1 } ?? 0
         guard end >= Self.minBytes else { throw WebhookSecretsError(count: end) }
-        key = HKDF<SHA256>.extract(inputKeyMaterial: SymmetricKey(data: bytes[..<end]), salt: Self.salt)
+        let key = HKDF<SHA256>.extract(inputKeyMaterial: SymmetricKey(data: bytes[..<end]), salt: Self.salt)
             .withUnsafeBytes { SymmetricKey(data: $0) }
         fingerprint = Self.bytes(16, from: key, for: "fingerprint").hexadecimal
+        self.key = key
     }
 
     /// A secret of an endpoint. The derivation costs tens of microseconds, so keep the result for several requests.
