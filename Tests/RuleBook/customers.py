@@ -15,6 +15,8 @@ from typing import Any, Iterator
 
 from rulebook import FOREVER, Catalogue, Facts, Grant, Judge
 
+MINUTE, DAY = 60_000, 86_400_000
+
 Words = dict[str, Any]
 ENVIRONMENTS = ("Production", "Sandbox")
 # What has no identity is shared by those who present it.
@@ -49,14 +51,15 @@ class CustomerGrant:
     until: int | None
     # By hand.
     is_ended: bool = False
-    # The end at `until` was published.
+    # The end at `until` was published, and the server looks at it again until then: for a day.
     is_told: bool = False
+    watched: int | None = None
 
     def is_due(self, now: int) -> bool:
         return not self.is_ended and not self.is_told and self.until is not None and self.until <= now
 
-    def is_told_early(self, now: int, tolerance: int = 0) -> bool:
-        return not self.is_ended and self.is_told and self.until is not None and self.until > now + tolerance
+    def is_told_early(self, now: int) -> bool:
+        return not self.is_ended and self.is_told and self.until is not None and self.until > now
 
     @property
     def gift(self) -> tuple[str, Grant]:
@@ -558,14 +561,17 @@ class Customers:
     def work(self, step: Words) -> Words:
         """The server publishes what is due, among it the ends of grants. It undoes ends that its clock told early, by
         more than a minute."""
+        at = step["at"]
         for person in self.people:
             for grant in person.grants:
-                if grant.is_due(step["at"]):
-                    grant.is_told = True
+                if grant.is_due(at):
+                    grant.is_told, grant.watched = True, at + DAY
                     self.expect("grant.ended", person.name, grant.id)
-                elif grant.is_told_early(step["at"], tolerance=60_000):
-                    grant.is_told = False
+                elif grant.watched is not None and grant.is_told_early(at + MINUTE):
+                    grant.is_told, grant.watched = False, None
                     self.expect("grant.made", person.name, grant.id)
+                elif grant.watched is not None:
+                    grant.watched = None if at >= grant.watched else min(grant.watched, at + DAY)
         return {}
 
     def rebuild(self, step: Words) -> Words:

@@ -420,8 +420,11 @@ class CrowdJudge:
         """All changes up to now, and no others: the server has worked, and undone what its clock published early.
 
         QUESTION: a clock that is behind what the App Store has signed? An event that a document proves stays.
+        QUESTION: a clock that is behind the end of a grant by more than a day? The event of the end stays.
         """
         now = self.step["at"]
+        if any(grant.is_told_early(now) and grant.watched is None for grant in self.book.grants.values()):
+            return False
         if any(document["signedDate"] > now for document in self.delivered):
             return False
         # A rebuild publishes what its clock says.

@@ -4,6 +4,7 @@
 /// value of the program: libraries print their arguments whole at the levels debug and trace.
 @propertyWrapper
 public struct Hidden<Value: Sendable>: Sendable {
+    /// The secret.
     public var wrappedValue: Value
 
     public init(wrappedValue: Value) { self.wrappedValue = wrappedValue }
@@ -12,5 +13,6 @@ public struct Hidden<Value: Sendable>: Sendable {
 extension Hidden: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
     public var description: String { "…" }
     public var debugDescription: String { description }
+    /// A mirror without children.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }

@@ -32,16 +32,9 @@ public struct SettledChains: Hashable, Sendable {
     public var keepsStale: Bool
 
     package init(at: Timestamp, catalogue: Int64, keepsStale: Bool) {
-        (self.at, self.catalogue, self.keepsStale) = (at, catalogue, keepsStale)
-    }
-
-    /// Whether a chain is among them.
-    public func contains(_ record: ChainRecord) -> Bool {
-        guard let settlement = record.settlement, settlement.at <= at, settlement.catalogue == catalogue else {
-            return false
-        }
-        let isDue = record.report?.nextChange.map { $0 <= at } ?? false
-        return !keepsStale || !isDue && record.report?.state.status.known != .stale
+        self.at = at
+        self.catalogue = catalogue
+        self.keepsStale = keepsStale
     }
 }
 

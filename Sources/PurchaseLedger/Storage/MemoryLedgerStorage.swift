@@ -192,8 +192,8 @@ extension State: SnapshotSource {
         of customer: Customer, in environment: Environment, besides settled: SettledChains
     ) -> ([ChainRecord], unknownProducts: Set<String>) {
         let all = chains(of: customer, in: environment)
-        let unknown = all.lazy.filter(settled.contains).compactMap(\.settlement?.unknownProducts).joined()
-        return (all.filter { !settled.contains($0) }, Set(unknown))
+        let unknown = all.lazy.filter { $0.isAmong(settled) }.compactMap(\.settlement?.unknownProducts).joined()
+        return (all.filter { !$0.isAmong(settled) }, Set(unknown))
     }
 
     func isStored(_ name: Provenance) -> Bool { indexes[name] != nil }

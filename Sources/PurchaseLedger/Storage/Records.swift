@@ -60,6 +60,15 @@ public struct ChainRecord: Hashable, Sendable {
 
     /// Whether a customer is among the owners.
     public func isOwned(by customer: Customer) -> Bool { owners.contains { $0.customer == customer } }
+
+    /// Whether the chain is among settled chains.
+    public func isAmong(_ settled: SettledChains) -> Bool {
+        guard let settlement, settlement.at <= settled.at, settlement.catalogue == settled.catalogue else {
+            return false
+        }
+        let isDue = report?.nextChange.map { $0 <= settled.at } ?? false
+        return !settled.keepsStale || !isDue && report?.state.status.known != .stale
+    }
 }
 
 /// A customer with its ids.
