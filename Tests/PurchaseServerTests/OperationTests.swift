@@ -329,7 +329,7 @@ import Testing
     @Test func `the help of a field has its words, its range, and what counts without it`() {
         let fields = Self.operations.flatMap(\.fields)
         for field in fields {
-            let text = field.explanation
+            let text = field.explanation(isOption: true)
             switch field.form {
             case .number(let range):
                 #expect(text.contains(", from \(range.lowerBound) to \(range.upperBound)"), "\(text)")
@@ -339,7 +339,7 @@ import Testing
             #expect(!field.meaning.contains("without it"), "\(text)")
         }
         #expect(
-            fields.first { $0.name == "limit" }?.explanation
+            fields.first { $0.name == "limit" }?.explanation(isOption: true)
                 == "the most events on the page, from 1 to 500; 100 without it")
     }
 

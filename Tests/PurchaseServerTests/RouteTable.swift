@@ -71,7 +71,7 @@ struct RouteTable {
         .object([
             .init("name", .string(field.name)),
             .init("place", .string("\(field.place)")),
-            .init("meaning", .string(field.explanation)),
+            .init("meaning", .string(field.explanation(isOption: false))),
             .init("required", .bool(field.isRequired)),
             .init("schema", field.schema),
         ])
@@ -88,7 +88,17 @@ extension Field {
             members[0].value = .array([members[0].value, .string("null")])
             members = members.map { $0.name == "enum" ? .init("enum", .array(($0.value.array ?? []) + [.null])) : $0 }
         }
-        return .object(members)
+        return .object(members + (standardValue.map { [.init("default", $0)] } ?? []))
+    }
+
+    /// What counts without the field, if that is a value.
+    private var standardValue: JSONValue? {
+        switch form {
+        case .number: standard.flatMap { Int($0) }.map { .number($0) }
+        case .flag: standard.flatMap { Bool($0) }.map { .bool($0) }
+        case .word(let words) where words.contains(standard ?? ""): standard.map { .string($0) }
+        default: isNullable && standard == "all" ? .null : nil
+        }
     }
 
     /// The members of the schema, the type first.

@@ -108,7 +108,7 @@ package enum ExtendAll: NamedOperation {
     private static let product = Field(
         "productId", "the product", .text(.catalogueName), isRequired: true, option: "product-id", isArgument: true)
     private static let storefronts = Field(
-        "storefrontCountryCodes", "a storefront's country, such as DEU", .list(.other, atMost: 1000),
+        "storefrontCountryCodes", "the country of each storefront, such as DEU", .list(.other, atMost: 1000),
         option: "storefront", standard: "all")
 
     package static let operation = Operation(

@@ -20,7 +20,7 @@ private let line: @Sendable (JSONValue) -> String = { answer in
 
 package enum MovePurchase: NamedOperation {
     private static let owners = Field(
-        "customers", "your app's own id of the new owner", .list(.customerID, atMost: Ledger.maxOwners),
+        "customers", "your app's own id of each new owner", .list(.customerID, atMost: Ledger.maxOwners),
         isRequired: true, option: "to")
 
     package static let operation = Operation(
@@ -31,7 +31,7 @@ package enum MovePurchase: NamedOperation {
               quittance customer move 410000000000001 --to anna \\
                   --reason 'bought for a second account' --config quittance.json
             """,
-        [.purchase, .environment, owners, .reason, .isNew], upTo: bodyLimit, unknown: "The purchase",
+        [.purchase, .environment, owners, .reason, .isNew.with(standard: "false")], upTo: bodyLimit, unknown: "The purchase",
         errors: [.unknownCustomer], text: line
     ) { request in
         let ids = request[owners]?.array?.compactMap(\.string) ?? []

@@ -31,7 +31,7 @@ package struct Field: Hashable, Sendable {
 
     package let name: String
     package let place: Place
-    /// A phrase such as `a transaction id`. ``explanation`` has the form too.
+    /// A phrase such as `a transaction id`. ``explanation(isOption:)`` has the form too.
     package let meaning: String
     package let form: Form
     package let isRequired: Bool
@@ -46,7 +46,7 @@ package struct Field: Hashable, Sendable {
     /// Whether a distance on the command line, such as `7d`, goes back from now.
     package let isPast: Bool
     /// What counts without the field, such as `production` or `100`.
-    let standard: String?
+    package private(set) var standard: String?
 
     init(
         _ name: String, in place: Place = .body, _ meaning: String, _ form: Form = .text(.other),
@@ -66,18 +66,29 @@ package struct Field: Hashable, Sendable {
         self.option = option ?? name.reduce("") { $0 + ($1.isUppercase ? "-\($1.lowercased())" : "\($1)") }
     }
 
-    /// The meaning, the form, and what counts without the field: for the help, or for `docs/api.md`.
-    package var explanation: String {
+    /// The meaning, the form, and what counts without the field.
+    ///
+    /// - Parameter isOption: Whether it is for the help of a command, not for users of HTTP.
+    package func explanation(isOption: Bool) -> String {
         let words =
             switch form {
             case .number(let range): ", from \(range.lowerBound) to \(range.upperBound)"
-            case .word(let words): ": \(words.alternatives(with: "`"))" + (isNullable ? ", or all" : "")
-            case .words: ", separated by commas" + (isNullable ? ", or all" : "")
-            case .time: ", \(timeForm)"
-            case .list: "; may be repeated"
+            case .word(let words): ": \(words.alternatives(with: "`"))"
+            case .words where isOption || place == .query: ", separated by commas"
+            case .time where isOption: ", \(timeForm)"
+            case .list where isOption: "; may be repeated"
             default: ""
             }
-        return meaning + words + (standard.map { "; \($0) without it" } ?? "")
+        let all = !isNullable ? "" : isOption ? ", or all" : ", or `null` for all"
+        let standard = isOption && name == Field.isNew.name ? "false" : standard
+        return meaning + words + all + (standard.map { "; \($0) without it" } ?? "")
+    }
+
+    /// The field with another value that counts without it.
+    func with(standard: String) -> Field {
+        var changed = self
+        changed.standard = standard
+        return changed
     }
 }
 
@@ -103,6 +114,10 @@ extension Field {
     package static let environments = Field(
         "environment", in: .query, "the environment that counts", .word(Environment.words + ["any"]),
         standard: "those that `sandboxAccess` says")
+    /// For operations that find something by its id in the first of several environments.
+    static let searched = Field(
+        "environment", in: .query, "the environment to search", .word(Environment.words + ["any"]),
+        standard: "production, then by `sandboxAccess` the sandbox")
 }
 
 extension Environment {

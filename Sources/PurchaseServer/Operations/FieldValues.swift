@@ -108,7 +108,7 @@ extension FieldValues {
     ) throws {
         for field in fields {
             let texts = try words(field)
-            if texts.isEmpty, field == .isNew { try set(field, to: .bool(false)) }
+            if texts.isEmpty, field.name == Field.isNew.name { try set(field, to: .bool(false)) }
             switch field.form {
             case .list where !texts.isEmpty: try set(field, to: .array(texts.map { .string($0) }), isOption: true)
             case .object where !texts.isEmpty: try set(field, to: .object(texts.map(Self.pair)), isOption: true)

@@ -7,7 +7,8 @@ import PurchaseLedger
 
 extension Field {
     /// A command that is not given the flag refuses an unknown customer.
-    package static let isNew = Field("new", "whether to make a customer of an id that no customer has", .flag)
+    package static let isNew = Field(
+        "new", "whether to make a customer of an id that no customer has", .flag, standard: "true")
 }
 
 extension AuthenticatedRequest {

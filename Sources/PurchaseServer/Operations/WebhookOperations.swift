@@ -19,13 +19,17 @@ private let secretErrors: Set<ErrorCode> = [.noWebhookSecrets, .otherWebhookSecr
 
 private let kinds = Field(
     "kinds", "only events of these kinds", .words(LedgerEvent.Kind.allCases.map(\.rawValue)), isNullable: true,
-    option: "kind")
+    option: "kind", standard: "all")
 private let onlyEnvironment = Field(
-    "environment", "only events of this environment", .word(Environment.words), isNullable: true)
-private let ordered = Field("ordered", "whether a failed event holds back the later events of its customer", .flag)
+    "environment", "only events of this environment", .word(Environment.words), isNullable: true,
+    standard: "all")
+private let ordered = Field(
+    "ordered", "whether a failed event holds back the later events of its customer", .flag, standard: "false")
 private let asymmetric = Field(
-    "asymmetric", "whether to sign also with an Ed25519 key (v1a), which a receiver verifies without a secret", .flag)
-private let backfilled = Field("backfilled", "whether to deliver the payments in a backfill of the past too", .flag)
+    "asymmetric", "whether to sign also with an Ed25519 key (v1a), which a receiver verifies without a secret", .flag,
+    standard: "false")
+private let backfilled = Field(
+    "backfilled", "whether to deliver the payments in a backfill of the past too", .flag, standard: "true")
 private let settings = [kinds, onlyEnvironment, ordered, asymmetric, backfilled]
 
 private func urlField(isRequired: Bool) -> Field {
@@ -50,7 +54,8 @@ private let status: @Sendable (JSONValue) -> String = { answer in
 
 package enum AddWebhook: NamedOperation {
     private static let url = urlField(isRequired: true)
-    private static let from = Field("from", "the cursor after which the deliveries begin: an event's id")
+    private static let from = Field("from", "the cursor after which the deliveries begin: an event's id",
+        standard: "the newest event")
 
     package static let operation = Operation(
         .post, "/v1/webhooks", "adds an endpoint that gets the app's events", command: "webhooks add",
@@ -123,7 +128,7 @@ package enum ChangeWebhook: NamedOperation {
               quittance webhooks change kf12gdi1f9w01 --url https://example.com/hooks \\
                   --kind all --no-ordered --config quittance.json
             """,
-        [endpointID, url] + settings, upTo: bodyLimit, unknown: unknown,
+        [endpointID, url] + settings.map { $0.with(standard: "the present value") }, upTo: bodyLimit, unknown: unknown,
         errors: [.webhookURLRefused], text: line
     ) { request in
         guard ([url] + settings).contains(where: { request[$0] != nil }) else {

@@ -116,7 +116,8 @@ struct OperationCommand<Name: NamedOperation>: AsyncParsableCommand, CustomRefle
         // Wrong usage is said before a key or a ledger is looked for.
         _ = try values(words, at: SystemClock.now())
         // Operations with the flag refuse an unknown id themselves.
-        if !Self.operation.fields.contains(.isNew), let id = words["customer"]?.first { try await requireKnown(id) }
+        let refusesUnknown = Self.operation.fields.contains { $0.name == Field.isNew.name }
+        if !refusesUnknown, let id = words["customer"]?.first { try await requireKnown(id) }
         let answer = try await reply(words)
         return (answer.bytes, try answer.success(of: Self.operation))
     }

@@ -27,7 +27,9 @@ extension Field {
     var isFile: Bool { if case .list(nil, _) = form { true } else { form == .document } }
 
     /// The explanation as a sentence, without marks.
-    private var sentence: String { explanation.asSentence + (isFile ? " A file, or - for standard input." : "") }
+    private var sentence: String {
+        explanation(isOption: true).asSentence + (isFile ? " A file, or - for standard input." : "")
+    }
 
     /// The field in the usage of a command, if it is required.
     fileprivate var usage: String? {
