@@ -8,11 +8,11 @@ public struct ChainState: Hashable, Sendable, Decodable {
     /// refunded completely, is no longer shared, or is refused by the operator. A newer version may have published a
     /// status unknown to this version.
     public var status: Open<SubscriptionState.Status>
-    /// The product of a subscription's ``SubscriptionState/governing`` period, or of the last purchase in any other
-    /// chain.
+    /// The product of the period that decides a subscription's status, or of the last transaction of any other
+    /// purchase; `nil` for a purchase of the app itself.
     public var productId: String?
-    /// The transaction of a subscription's ``SubscriptionState/lastPaid`` period, or of the last purchase in any other
-    /// chain; `nil` for a purchase of the app itself.
+    /// The transaction of a subscription's last paid period, or of the last transaction of any other purchase; `nil`
+    /// for a purchase of the app itself.
     public var transactionId: String?
     /// Whether the purchase gives access by itself; see ``Access/isGiven``.
     public var hasAccess: Bool

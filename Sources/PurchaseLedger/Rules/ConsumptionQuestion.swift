@@ -2,7 +2,7 @@
 
 public import AppStoreModel
 
-/// An app's information about a purchase for which a customer wants a refund. `nil` members are absent.
+/// An app's information about a purchase for which a customer wants a refund, without the members that it lacks.
 public struct ConsumptionInformation: Codable, Hashable, Sendable {
     /// Whether the customer consents to sending this information to Apple. If `nil`, the customer's recorded consent
     /// decides (``CustomerRecord/consentedAt``).

@@ -43,11 +43,11 @@ public struct EventDetails: Hashable, Sendable, Decodable {
     /// The seats in force of a multi-seat subscription; see ``SubscriptionState/seats``.
     public var seats: Int?
 
-    /// The time of the charge; only in events about payments, as the members up to ``backfilled``.
+    /// The time of the charge; only in events about payments.
     public var purchaseDate: Timestamp?
-    /// The end of the paid period; for a purchase of the app, the end of a volume purchase.
+    /// The end of the paid period, in events about payments; for a purchase of the app, the end of a volume purchase.
     public var expiresDate: Timestamp?
-    /// Whether the customer bought the product or the App Store renewed it.
+    /// Whether the customer bought the product or the App Store renewed it; only in events about payments.
     public var transactionReason: Open<TransactionReason>?
     /// True for the period of a free trial.
     public var isTrial: Bool?
@@ -60,9 +60,9 @@ public struct EventDetails: Hashable, Sendable, Decodable {
     /// True if the transaction comes from a backfill.
     public var backfilled: Bool?
 
-    /// The id of the app's purchase; only in events about a purchase of the app itself, as the next members.
+    /// The id of the app's purchase; only in events about a purchase of the app itself.
     public var appTransactionId: String?
-    /// The time at which the customer bought the app.
+    /// The time at which the customer bought the app; only in events about a purchase of the app itself.
     public var originalPurchaseDate: Timestamp?
     /// The version of the app that the customer bought.
     public var originalApplicationVersion: String?

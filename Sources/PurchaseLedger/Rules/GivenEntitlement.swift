@@ -9,7 +9,7 @@ public import AppStoreModel
 /// with the latest end. Of each name, the entitlement with the latest end counts. ``Holdings`` applies the same rules
 /// to all purchases of a customer.
 public struct GivenEntitlement: Hashable, Sendable, Decodable {
-    /// The entitlement, as named in the catalogue.
+    /// The name in the configuration.
     public var name: String
     /// The reason for the entitlement. A newer version may have published a reason unknown to this version.
     public var reason: Open<Entitlement.Reason>
@@ -19,7 +19,7 @@ public struct GivenEntitlement: Hashable, Sendable, Decodable {
     public var until: Timestamp?
     /// The subscription group of the purchase; `nil` if the purchase is in no group.
     public var subscriptionGroup: String?
-    /// The level of the product in its group: 1 is the highest. `nil` outside groups, and for a product without a
+    /// The level of the product in its group: 1 is the highest. It is `nil` outside groups, and for a product without a
     /// level, which ranks last.
     public var level: Int?
     /// The transaction that gives the entitlement; `nil` for a grant, and for a purchase of the app itself.
@@ -33,8 +33,9 @@ public struct GivenEntitlement: Hashable, Sendable, Decodable {
     }
 }
 
-/// The entitlements that a purchase or grant gives, in their stored form: a JSON array, ordered by name. The text is
-/// written once, compared and copied, and seldom read.
+/// The entitlements that a purchase or grant gives, ordered by name.
+///
+/// Its form is that of the ledger, a text that is written once, compared and copied, and seldom read.
 public struct GivenEntitlements: Hashable, Sendable, Decodable {
     /// A JSON array in one line.
     public let json: String

@@ -19,7 +19,7 @@ struct CustomerBody: Encodable, Sendable {
     var environments: [String]
     /// The time as of which the answer was computed, in milliseconds since 1970.
     var asOf: Timestamp
-    /// The time at which the answer changes if no document arrives, in milliseconds since 1970; `null` for never.
+    /// The time at which the answer may change if no document arrives, in milliseconds since 1970; `null` for never.
     @Nullable var nextChange: Timestamp?
     /// The active entitlements, at most one per name, in order of the names.
     var entitlements: [EntitlementBody]
@@ -137,7 +137,7 @@ struct EntitlementCheckBody: Encodable, Sendable {
     var isActive: Bool
     /// The time as of which the answer was computed, in milliseconds since 1970.
     var asOf: Timestamp
-    /// The time at which the answer changes if no document arrives, in milliseconds since 1970; `null` for never.
+    /// The time at which the answer may change if no document arrives, in milliseconds since 1970; `null` for never.
     @Nullable var nextChange: Timestamp?
     /// The entitlement, if it is active.
     var entitlement: EntitlementBody?
@@ -168,7 +168,7 @@ struct ConsumableBody: Encodable, Sendable {
     var transactionId: String
     /// `Production`, `Sandbox`, `Xcode` or `LocalTesting`.
     var environment: String
-    /// The time of the purchase, in milliseconds since 1970.
+    /// The time of the purchase, in milliseconds since 1970; `null` if no document says it.
     @Nullable var purchaseDate: Timestamp?
     /// The number of bought items.
     var quantity: Int

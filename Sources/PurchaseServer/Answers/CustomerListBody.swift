@@ -19,7 +19,8 @@ struct CustomerListBody: Encodable, Sendable {
 struct ListedCustomerBody: Encodable, Sendable {
     /// All ids of the customer.
     var ids: [String]
-    /// The active entitlements, as in ``CustomerBody/entitlements``.
+    /// The active entitlements, at most one per name, in order of the names: those that the answer about the customer
+    /// has.
     var entitlements: [EntitlementBody]
     /// What each purchase and each grant gives the customer: the rows with which a follower of the events begins.
     var given: [SourceBody]
@@ -37,7 +38,7 @@ struct ListedCustomerBody: Encodable, Sendable {
         var originalTransactionId: String?
         /// The id of the grant; absent for a purchase.
         var grantId: String?
-        /// The entitlements, as in `entitlementsAfter` of an event.
+        /// The entitlements: an event about the purchase or grant has them as `entitlementsAfter`.
         var entitlements: [GivenBody]
 
         init(_ source: Ledger.ListedCustomer.Source) {
@@ -51,7 +52,7 @@ struct ListedCustomerBody: Encodable, Sendable {
     struct GivenBody: Encodable, Sendable {
         /// The name in the configuration.
         var name: String
-        /// As in ``EntitlementBody/reason``.
+        /// `subscription`, `billingGrace`, `stale`, `purchase`, `appPurchase` or `grant`.
         var reason: String
         /// `Production`, `Sandbox`, `Xcode` or `LocalTesting`.
         var environment: String

@@ -44,13 +44,14 @@ struct SubscriptionBody: Encodable, Sendable {
     var transactionId: String
     /// The id of the subscription group to which the product belongs.
     var subscriptionGroupIdentifier: String?
-    /// The end of the governing period, in milliseconds since 1970.
+    /// The end of the governing period, in milliseconds since 1970; `null` if no document says it.
     @Nullable var expiresDate: Timestamp?
     /// Whether the subscription gives access by itself.
     var hasAccess: Bool
-    /// The instant at which access ends or ended, exclusive, in milliseconds since 1970; see ``Access/until``.
+    /// The instant at which access ends or ended, exclusive, in milliseconds since 1970; `null` for no end. See
+    /// ``Access/until``.
     @Nullable var accessUntil: Timestamp?
-    /// The time at which the status changes if no document arrives, in milliseconds since 1970; `null` for never.
+    /// The time at which the status may change if no document arrives, in milliseconds since 1970; `null` for never.
     @Nullable var nextChange: Timestamp?
     /// Whether the subscription renews; `null` if unknown.
     @Nullable var willRenew: Bool?
@@ -129,7 +130,7 @@ struct SubscriptionHistoryBody: Encodable, Sendable {
     var transactions: [PurchaseBody]
     /// The cursor of the page with the earlier periods; absent if there are none.
     var periodsCursor: String?
-    /// The document with the newest renewal info.
+    /// The document with the newest renewal info; `null` if there is none.
     @Nullable var renewalInfo: SourceBody?
     /// The first id of each customer that owns the subscription, in the order in which they became owners.
     var customers: [String] = []
@@ -166,19 +167,20 @@ struct PurchaseBody: Encodable, Sendable {
     var productId: String
     /// Apple's word for the type of the product.
     var type: Open<ProductType>?
-    /// The time of the purchase, in milliseconds since 1970.
+    /// The time of the purchase, in milliseconds since 1970; `null` if no document says it.
     @Nullable var purchaseDate: Timestamp?
-    /// The end of the period, in milliseconds since 1970.
+    /// The end of the period, in milliseconds since 1970; `null` if it has none.
     @Nullable var expiresDate: Timestamp?
     /// Whether the purchase gives access by itself.
     var hasAccess: Bool
-    /// The instant at which access ends or ended, exclusive, in milliseconds since 1970; see ``Access/until``.
+    /// The instant at which access ends or ended, exclusive, in milliseconds since 1970; `null` for no end. See
+    /// ``Access/until``.
     @Nullable var accessUntil: Timestamp?
     /// The number of bought items.
     var quantity: Int
     /// Whether an upgrade ended the period.
     var isUpgraded: Bool
-    /// The time of the refund or revocation, in milliseconds since 1970.
+    /// The time of the refund or revocation, in milliseconds since 1970; `null` without one.
     @Nullable var revocationDate: Timestamp?
     /// Apple's number of the reason for the revocation.
     var revocationReason: Open<RevocationReason>?
@@ -274,11 +276,12 @@ struct AppPurchaseBody: Encodable, Sendable {
     var environment: String
     /// The version that the customer bought, in Apple's text: the build number on iOS; in the sandbox always `1.0`.
     var originalApplicationVersion: String?
-    /// The time of the purchase, in milliseconds since 1970.
+    /// The time of the purchase, in milliseconds since 1970; `null` if no document says it.
     @Nullable var originalPurchaseDate: Timestamp?
     /// Whether the purchase gives access by itself. Only a volume purchase ends.
     var hasAccess: Bool
-    /// The instant at which access ends or ended, exclusive, in milliseconds since 1970; see ``Access/until``.
+    /// The instant at which access ends or ended, exclusive, in milliseconds since 1970; `null` for no end. See
+    /// ``Access/until``.
     @Nullable var accessUntil: Timestamp?
     /// The platform of the first purchase: `iOS`, `macOS`, `tvOS` or `visionOS`; absent in receipts.
     var originalPlatform: Open<PurchasePlatform>?
@@ -311,11 +314,12 @@ struct AppPurchaseBody: Encodable, Sendable {
 
 /// The JSON of a stored document's name and signing date.
 struct SourceBody: Encodable, Sendable {
-    /// The name of the document, as in `GET /v1/evidence/{id}`.
+    /// The name of the document: `GET /v1/evidence/{id}` returns it.
     var id: String
-    /// `receipt`, `signedTransaction` or `appTransaction`; absent for renewal info.
+    /// `receipt`, `signedTransaction` (of which the kind of the evidence is `transaction`) or `appTransaction`; absent
+    /// for renewal info.
     var kind: String?
-    /// The time at which the App Store signed the document, in milliseconds since 1970.
+    /// The time at which the App Store signed the document, in milliseconds since 1970; `null` if it has no date.
     @Nullable var signedDate: Timestamp?
 
     init(_ name: Provenance, kind: String? = nil) {
@@ -333,7 +337,7 @@ struct EvidenceBody: Encodable, Sendable {
     var kind: String
     /// `Production`, `Sandbox`, `Xcode` or `LocalTesting`.
     var environment: String
-    /// The time at which the App Store signed the document, in milliseconds since 1970.
+    /// The time at which the App Store signed the document, in milliseconds since 1970; `null` if it has no date.
     @Nullable var signedDate: Timestamp?
     /// The time at which the document arrived, in milliseconds since 1970.
     var receivedAt: Timestamp
