@@ -42,8 +42,8 @@ class World:
         self.server = Server(program, "--config", str(path))
         self.keys = {role: self.key(program, path, role) for role in ["server", "client"]}
         self.wall = int(time.time() * 1000)
-        # The answers by operation and status, in the order of the calls.
-        self.answers = {}
+        # The answers by operation and status, and the bodies of requests by operation, in the order of the calls.
+        self.answers, self.bodies = {}, {}
 
     @staticmethod
     def key(program, path, role):
@@ -72,6 +72,8 @@ class World:
         status, answer = self.request(method, path + ("?" + urlencode(query) if query else ""), body, key)
         assert status == expect, f"{name} {path}: {status} {answer}"
         self.answers.setdefault((name, str(status)), []).append(answer)
+        if body is not None:
+            self.bodies.setdefault(name, []).append(body)
         return answer
 
     def request(self, method, path, body=None, key="server"):
@@ -221,18 +223,27 @@ LONGEST = 40
 
 
 def examples(world):
-    """An answer of each type: of those to the calls, the one that says most."""
-    text = json.dumps([[name, status, answers] for (name, status), answers in world.answers.items()])
+    """A body of each operation and an answer of each type: of those of the calls, the one that says most."""
+    text = json.dumps([world.bodies, [[name, status, answers] for (name, status), answers in world.answers.items()]])
     for found, shown in made_up(world).items():
         text = text.replace(found, shown)
     made = {}
-    for name, status, answers in json.loads(text):
+    bodies, all_answers = json.loads(text)
+    for name, status, answers in all_answers:
         response = OPERATIONS[name][2]["responses"][status]
         schema = response.get("content", {}).get("application/json", {}).get("schema", {"$ref": response.get("$ref")})
         if "$ref" in schema:
             candidates = [shortened(answer, world.wall) for answer in answers]
             made.setdefault(schema["$ref"].rpartition("/")[2], []).extend(candidates)
-    return {name: max(candidates, key=lambda one: len(json.dumps(one))) for name, candidates in made.items()}
+    return {
+        "requests": {
+            name: longest(shortened(body, world.wall) for body in candidates) for name, candidates in bodies.items()},
+        "answers": {name: longest(candidates) for name, candidates in made.items()},
+    }
+
+
+def longest(values):
+    return max(values, key=lambda one: len(json.dumps(one)))
 
 
 def made_up(world):
@@ -252,7 +263,7 @@ def shortened(value, wall):
         return {name: shown(name, one, wall) for name, one in value.items()}
     if isinstance(value, list):
         made = [shortened(one, wall) for one in value]
-        return [max(made, key=lambda one: len(json.dumps(one)))] if made and isinstance(made[0], dict) else made
+        return [longest(made)] if made and isinstance(made[0], dict) else made
     if isinstance(value, str) and len(value) > LONGEST and " " not in value:
         return value[:14 if value[0].isdigit() else 3] + "…"
     # Webhooks have the machine's time, not the simulator's.
@@ -277,7 +288,7 @@ def main(program):
         EXAMPLES.write_text(text)
     else:
         assert text == EXAMPLES.read_text(), "the examples are not those that make openapi makes:\n" + text
-    print(json.dumps({"examples": len(json.loads(text))}))
+    print(json.dumps({"examples": sum(map(len, json.loads(text).values()))}))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ public struct ChainState: Hashable, Sendable, Decodable {
     public var transactionId: String?
     /// Whether the purchase gives access by itself; see ``Access/isGiven``.
     public var hasAccess: Bool
-    /// The instant at which access ends or ended; see ``Access/until``.
+    /// The instant at which access ends or ended, exclusive; `nil` for no end. See ``Access/until``.
     public var until: Timestamp?
     /// Whether a subscription will renew; `nil` if unknown.
     public var willRenew: Bool?

@@ -13,9 +13,9 @@ struct ConsumptionBody: Encodable, Sendable {
     var requestedAt: Timestamp
     /// The deadline of the App Store for an answer, in milliseconds since 1970.
     var deadline: Timestamp
-    /// The time at which the App Store accepted the answer, in milliseconds since 1970.
+    /// The time at which the App Store accepted the answer, in milliseconds since 1970; `null` until then.
     @Nullable var answeredAt: Timestamp?
-    /// The reason why the App Store has accepted no answer.
+    /// The reason why the App Store has accepted no answer; `null` without a failure.
     @Nullable var failure: String?
     /// The information about the purchase that the app's backend supplied for the answer.
     var information: ConsumptionInformation

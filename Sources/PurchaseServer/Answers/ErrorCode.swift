@@ -26,7 +26,7 @@ package enum ErrorCode: String, CaseIterable, Encodable, Sendable {
     case overloaded, storageUnavailable
     /// Retry, and read the log.
     case `internal`
-    /// Send a valid API key of an app in the configuration. Each 401 has `WWW-Authenticate: Bearer`.
+    /// Send a valid API key of an app in the configuration. Each 401 has `WWW-Authenticate: Bearer realm="quittance"`.
     case unauthorized
     /// Call the route from your backend: it needs a server key. If the message says that a newer version made the key,
     /// update this server to that version, or use a different key.
@@ -42,7 +42,8 @@ package enum ErrorCode: String, CaseIterable, Encodable, Sendable {
     /// Correct the name: no product of the app, no rule of `appPurchase` and not its list `entitlements` has it
     /// ([configuration](configuration.md)). With a server key the message names the existing entitlements.
     case unknownEntitlement
-    /// Correct the id, if the message names a near one, or send `"new": true` to make the customer.
+    /// Correct the id, if the message names a near one, or send `"new": true` to make the customer. Only requests with
+    /// `"new": false` have this error, and those that move a purchase without `"new": true`.
     case unknownCustomer
     /// Add a rule or a default message: meanwhile the App Store shows its own default
     /// ([signing.md](signing.md#retention-messages)).
@@ -59,7 +60,9 @@ package enum ErrorCode: String, CaseIterable, Encodable, Sendable {
     case consumptionClosed
     /// Do nothing: the [correction](backend.md#corrections) does not apply, and the message says why. Nothing was changed.
     case correctionRefused
-    /// Choose a new `id`: the app has a different grant with this id ([Grants](backend.md#grants)).
+    /// Read the customer's grants first: your own earlier request may have made one with this `id` and other members.
+    /// Only the same members answer 200 with the first grant, also if it has ended. Therefore compute `until` once, and
+    /// store it ([Grants](backend.md#grants)).
     case otherGrant
     /// End a grant first: the customer has 20 that have not ended.
     case tooManyGrants

@@ -24,9 +24,9 @@ struct SupportBody: Encodable, Sendable {
     var ids: [String]
     /// The environments that count for this customer if a request names no environment.
     var counted: [String]
-    /// The attributes of the customer, as in the API.
+    /// The attributes of the customer, by name.
     var attributes: AttributeList
-    /// The API's answer for each environment in which the customer has purchases or grants.
+    /// The answer about the customer for each environment in which the customer has purchases or grants.
     var environments: [CustomerBody]
     /// The most recently signed documents, newest first, without their bytes.
     var documents: [EvidenceBody]

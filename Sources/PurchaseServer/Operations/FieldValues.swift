@@ -68,7 +68,12 @@ extension FieldValues {
                 throw FieldFault.escape(in: "“\(part[..<end].prefix(FieldFault.shown))”")
             }
             let field = try Self.field(name, in: .query, of: fields)
-            try set(field, to: field.value(ofText: text))
+            var value = field.value(ofText: text)
+            // Some clients repeat the parameter for each word.
+            if case .words = field.form, let index = values.firstIndex(where: { $0.field == field }) {
+                value = .array((values.remove(at: index).value.array ?? []) + (value.array ?? []))
+            }
+            try set(field, to: value)
         }
         for field in fields where field.place == .path {
             let encoded = try path(field.name)
