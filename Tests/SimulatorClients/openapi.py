@@ -211,7 +211,7 @@ def judge_route(world):
 
 def quick_start(world):
     """What a backend does first, with a client made from the document: submit, ask, follow, grant, get a webhook."""
-    Path("client.json").write_text('{"post_hooks": []}')
+    Path("client.json").write_text('{"post_hooks": [], "use_path_prefixes_for_title_model_names": false}')
     subprocess.run(
         [sys.executable, "-m", "openapi_python_client", "generate", "--path", FOLDER / "../../docs/openapi.json",
          "--output-path", "quittance_client", "--meta", "none", "--config", "client.json", "--fail-on-warning"],

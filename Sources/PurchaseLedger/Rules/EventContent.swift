@@ -24,10 +24,10 @@ public struct EventContent: Hashable, Sendable, Decodable {
     /// The id of the grant (``CustomerGrant/id``) that was made or ended; `nil` for other events.
     public var grantId: String?
     /// The last published state of the purchase; `nil` if there was none, if the customer did not own the purchase, and
-    /// if the event is not about a purchase.
+    /// if the event is not about a purchase. Events about payments lack it.
     public var before: ChainState?
     /// The present state of the purchase; `nil` if the customer no longer owns it, if the App Store gave it a new
-    /// original transaction id, and if the event is not about a purchase.
+    /// original transaction id, and if the event is not about a purchase. Events about payments lack it.
     public var after: ChainState?
     /// The entitlements that the purchase or grant gave its owner before the change; `nil` if the event is not about a
     /// purchase or grant.
@@ -45,7 +45,7 @@ public struct EventContent: Hashable, Sendable, Decodable {
     public var consentedAt: Timestamp?
     /// The settings that decided and now decide for which customers sandbox purchases count; `nil` for other events.
     public var sandboxAccessBefore, sandboxAccessAfter: String?
-    /// The name of a notification's document, by which its bytes are found; `nil` for other events.
+    /// The name of a notification's document, which `GET /v1/evidence/{id}` returns; `nil` for other events.
     public var evidence: String?
     /// The decoded members of a notification; `nil` for other events, without members, and if they are too long.
     public var notification: JSONValue?

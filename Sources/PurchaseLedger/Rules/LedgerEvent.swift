@@ -34,7 +34,7 @@ public struct LedgerEvent: Hashable, Sendable {
         case subscriptionRecovered = "subscription.recovered"
         /// A change without an event kind of its own: see `before` and `after`.
         case subscriptionUpdated = "subscription.updated"
-        /// The product of the governing period (``SubscriptionState/governing``) changed.
+        /// The product of the period that decides the status changed.
         case subscriptionProductChanged = "subscription.productChanged"
         /// The subscription will no longer renew.
         case subscriptionRenewalDisabled = "subscription.renewalDisabled"
@@ -59,10 +59,10 @@ public struct LedgerEvent: Hashable, Sendable {
         case subscriptionExpired = "subscription.expired"
         /// The period is over, and no document about a renewal or an end has arrived.
         case subscriptionStale = "subscription.stale"
-        /// The governing period was refunded, its sharing ended, or the operator refuses the purchase.
+        /// The period that decides the status was refunded, its sharing ended, or the operator refuses the purchase.
         case subscriptionRevoked = "subscription.revoked"
-        /// The App Store gave the subscription a new original transaction id. The event has the new chain's name in
-        /// `detail`. All facts moved to the new chain.
+        /// The App Store gave the subscription a new original transaction id. The event has the new id in `detail`.
+        /// All facts moved to it.
         case subscriptionMigrated = "subscription.migrated"
         /// A new purchase other than an auto-renewable subscription or the app itself.
         case purchased = "purchase.made"
@@ -77,7 +77,7 @@ public struct LedgerEvent: Hashable, Sendable {
         /// stale subscription did.
         case accessEnded = "purchase.accessEnded"
         /// A change without an event kind of its own. For example, a non-renewing subscription ends at a different time
-        /// after the catalogue changed.
+        /// after the configuration changed.
         case purchaseUpdated = "purchase.updated"
         /// The App Store asks for information about a purchase because the customer wants a refund.
         case consumptionRequested = "purchase.consumptionRequested"
