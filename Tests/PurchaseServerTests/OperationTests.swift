@@ -350,6 +350,22 @@ import Testing
                 == "the most events on the page, from 1 to 500; 100 without it")
     }
 
+    @Test func `the papers of HTTP have no words of the command line`() {
+        for field in Self.operations.flatMap(\.fields) {
+            let text = field.explanation(isOption: false)
+            let words = ["may be repeated", "such as 7d", "such as 30d", ", or all"]
+            #expect(!words.contains { text.contains($0) }, "\(text)")
+            #expect(field.place == .query || !text.contains("commas"), "\(text)")
+        }
+        func new(_ operation: Operation, isOption: Bool) -> String? {
+            operation.fields.first { $0.name == "new" }?.explanation(isOption: isOption)
+        }
+        let meaning = "whether to make a customer of an id that no customer has; "
+        #expect(new(MakeGrant.operation, isOption: false) == meaning + "true without it")
+        #expect(new(MovePurchase.operation, isOption: false) == meaning + "false without it")
+        #expect(new(MakeGrant.operation, isOption: true) == meaning + "false without it")
+    }
+
     @Test func `answers for people say no, and their commands fail`() {
         let no = JSONValue.object([.init("name", .string("pro")), .init("isActive", .bool(false))])
         #expect(CheckEntitlement.operation.text?(no) == "pro  not active" && CheckEntitlement.operation.isFailure(no))

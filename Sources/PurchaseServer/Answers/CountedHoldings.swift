@@ -31,7 +31,7 @@ struct CountedHoldings {
         return first.sorted { $0.key < $1.key }.map(\.value)
     }
 
-    /// The time at which the answer changes if no further fact arrives; `nil` for never.
+    /// The time at which the answer may change if no further fact arrives; `nil` for never.
     var nextChange: Timestamp? { counted.compactMap(\.holdings.nextChange).min() }
 
     /// The products that are missing from the catalogue, in order of their ids.
