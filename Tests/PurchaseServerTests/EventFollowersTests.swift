@@ -52,11 +52,13 @@ import Testing
         world.server.wall = { wall }
         try await world.submit()
         let start = try Self.page(try await world.send(.get, Self.path("limit=500")).1)
-        async let waiting = world.send(.get, Self.path("wait=50&kind=customer.deleted", after: start.next))
+        let waiting = Task { [world] in
+            try await world.send(.get, Self.path("wait=50&kind=customer.deleted", after: start.next)).1
+        }
         let followers = try #require(world.server.ledger?.followers)
         while followers.count == 0 { try await Task.sleep(for: .milliseconds(5)) }
         #expect(try await world.send(.delete, "/v1/customers/anna").0 == .ok)
-        let told = try await waiting.1
+        let told = try await waiting.value
         #expect(told["items"]?.array?.map { $0["deletedId"]?.string } == ["anna"], "\(told.compactText)")
         let asked = try await world.send(.get, Self.path("kind=customer.deleted", after: start.next)).1
         #expect(asked["items"] == told["items"])

@@ -31,7 +31,8 @@ package enum MovePurchase: NamedOperation {
               quittance customer move 410000000000001 --to anna \\
                   --reason 'bought for a second account' --config quittance.json
             """,
-        [.purchase, .environment, owners, .reason, .isNew.with(standard: "false")], upTo: bodyLimit, unknown: "The purchase",
+        [.purchase, .environment, owners, .reason, .isNew.with(standard: "false")], upTo: bodyLimit,
+        unknown: "The purchase",
         errors: [.unknownCustomer], text: line
     ) { request in
         let ids = request[owners]?.array?.compactMap(\.string) ?? []

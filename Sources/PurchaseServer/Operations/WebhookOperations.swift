@@ -54,7 +54,8 @@ private let status: @Sendable (JSONValue) -> String = { answer in
 
 package enum AddWebhook: NamedOperation {
     private static let url = urlField(isRequired: true)
-    private static let from = Field("from", "the cursor after which the deliveries begin: an event's id",
+    private static let from = Field(
+        "from", "the cursor after which the deliveries begin: an event's id",
         standard: "the newest event")
 
     package static let operation = Operation(
