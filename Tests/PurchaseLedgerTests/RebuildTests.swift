@@ -131,7 +131,8 @@ import Testing
         var verifier = signed.verifier
         verifier.roots = .apple
         let rebuilt = try await ledger.rebuild(by: verifier, at: Facts.day(32))
-        #expect(rebuilt.faults.count == rebuilt.documents)
+        // The TEST notification, which is about no chain, is not read.
+        #expect(rebuilt.faults.count == rebuilt.documents - 1)
         #expect(rebuilt.faults.allSatisfy { $0.error.hasPrefix("untrustedChain: ") })
         #expect(try await ledger.chain(Facts.key) == nil)
     }

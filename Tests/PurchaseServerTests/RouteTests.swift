@@ -35,7 +35,7 @@ import Testing
         for operation in sources.flatMap({ $0.components(separatedBy: "\npackage enum ").dropFirst() }) {
             let lists = operation.matches(of: /[^\w\]]\[([^\[\]]*)\]/).flatMap { $0.output.1.split { !$0.isLetter } }
             for read in operation.matches(of: /(?:request|asked)(?:\.(?:text|number|time)\(|\[)\.?(\w+)[)\]]/) {
-                let isDeclared = lists.contains(read.output.1) || operation.contains(" \(read.output.1) in ")
+                let isDeclared = lists.contains(read.output.1) || operation.contains(" \(read.output.1) in\n")
                 #expect(isDeclared, "\(operation.prefix { $0 != ":" }) reads \(read.output.1)")
             }
         }
