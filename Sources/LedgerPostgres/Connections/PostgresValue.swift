@@ -163,7 +163,8 @@ extension PostgresValue {
         var texts: [String] = []
         for _ in 0..<max(0, count) {
             guard let length = next(&rest), length >= 0, length <= rest.count else { return nil }
-            texts.append(StoredText.unescape(Array(rest.prefix(length))))
+            texts.append(
+                StoredText.unescape(UnsafeRawBufferPointer(rebasing: rest.prefix(length)).bindMemory(to: UInt8.self)))
             rest = rest.dropFirst(length)
         }
         return texts

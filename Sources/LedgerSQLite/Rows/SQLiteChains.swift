@@ -33,11 +33,11 @@ extension SQLiteLedgerSession {
         settledAt <= ?3 AND settledBy = ?4 AND (?5 = 0 OR publishedStatus <> 'stale' AND coalesce(nextChange > ?3, 1))
         """
 
-    private static let openChainsByOwner = chainsByOwner + " AND (\(isSettled)) IS NOT TRUE"
-
-    private static let unknownProductsByOwner = """
-        SELECT DISTINCT unknownProducts FROM links AS own JOIN chains ON chains.id = own.chain
-        WHERE own.customer = ?1 AND scope = ?2 AND unknownProducts IS NOT NULL AND \(isSettled)
+    /// The open chains, and those of the settled chains that have unknown products.
+    private static let openChainsByOwner = """
+        SELECT (\(isSettled)) IS TRUE AS isOver, originalTransactionId, \(chainColumns)
+        FROM links AS own JOIN chains ON chains.id = own.chain
+        WHERE own.customer = ?1 AND scope = ?2 AND (NOT isOver OR unknownProducts IS NOT NULL)
         """
 
     /// A chain; `nil` if the chain is not stored. Reads the row unless the present decision has already loaded the
@@ -58,7 +58,8 @@ extension SQLiteLedgerSession {
     func chains(of customer: Customer, in environment: Environment) throws -> [ChainRecord] {
         let scope = LedgerScope(bundleId: customer.bundleId, environment: environment)
         guard let number = try self.scope(scope) else { return [] }
-        return try chains(in: scope, Self.chainsByOwner, [.integer(customer.number), .integer(number)])
+        let parameters: [StoredValue] = [.integer(customer.number), .integer(number)]
+        return try all(Self.chainsByOwner, parameters) { try Self.chain(&$0, in: scope) }.map(kept)
     }
 
     func openChains(
@@ -70,20 +71,23 @@ extension SQLiteLedgerSession {
             .integer(customer.number), .integer(number), settled.at.stored, settled.catalogue.stored,
             settled.keepsStale.stored,
         ]
-        let unknown = try all(Self.unknownProductsByOwner, parameters) { try $0.next(TextList.self).texts }
-        return (try chains(in: scope, Self.openChainsByOwner, parameters), Set(unknown.joined()))
+        let rows = try all(Self.openChainsByOwner, parameters) { row in
+            (isOver: try row.next(Bool.self), chain: try Self.chain(&row, in: scope))
+        }
+        let unknown = rows.lazy.filter(\.isOver).compactMap(\.chain.record.settlement?.unknownProducts).joined()
+        return (try rows.filter { !$0.isOver }.map { try kept($0.chain) }, Set(unknown))
     }
 
-    private func chains(in scope: LedgerScope, _ sql: String, _ parameters: [StoredValue]) throws -> [ChainRecord] {
-        let rows = try all(sql, parameters) { row in
-            let key = ChainKey(try row.next(), in: scope)
-            return try StoredChain(&row, key)
-        }
-        return try rows.map { row in
-            let chain = try withFacts(row)
-            chains[chain.record.key] = chain
-            return chain.record
-        }
+    private static func chain(_ row: inout RowReader, in scope: LedgerScope) throws -> StoredChain {
+        let key = ChainKey(try row.next(), in: scope)
+        return try StoredChain(&row, key)
+    }
+
+    /// The record of a chain, with its facts, kept for later questions of the session.
+    private func kept(_ row: StoredChain) throws -> ChainRecord {
+        let chain = try withFacts(row)
+        chains[chain.record.key] = chain
+        return chain.record
     }
 
     private func withFacts(_ row: StoredChain) throws -> StoredChain {

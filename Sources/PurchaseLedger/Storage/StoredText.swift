@@ -31,9 +31,9 @@ package enum StoredText {
         plain.flatMap { $0 <= escape ? [escape, UInt8(ascii: "0") + $0] : [$0] }
     }
 
-    /// The text of escaped bytes.
-    @inlinable
-    package static func unescape(_ text: some Collection<UInt8>) -> String {
+    /// The text of escaped bytes. Every text column of a row goes through it, so it is not generic: no other module
+    /// would specialise the search for the escape.
+    package static func unescape(_ text: UnsafeBufferPointer<UInt8>) -> String {
         guard text.contains(escape) else { return String(decoding: text, as: UTF8.self) }
         var bytes: [UInt8] = []
         var isEscaped = false
