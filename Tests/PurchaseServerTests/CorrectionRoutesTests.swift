@@ -19,6 +19,17 @@ import Testing
         return world
     }
 
+    /// The purchase of the app itself, and purchases of Xcode.
+    @Test(arguments: [("app:700", 404), ("app:bought:1700000000", 404), ("7@1700000000", 404), ("MV5G8XK2PQ/x", 400)])
+    func `a purchase has the name that answers and events give it`(id: String, expected: Int) async throws {
+        let world = try await Self.world()
+        let path = "/v1/transactions/\(id.replacing("/", with: "%2F"))"
+        for action in ["deny", "allow"] {
+            let (status, answer) = try await world.send(.post, "\(path)/\(action)", #"{"reason":"a mistake"}"#)
+            #expect(status.code == expected, "\(answer.compactText)")
+        }
+    }
+
     @Test func `a server key moves a purchase that the policy keeps, and the answer and the events name the owner`()
         async throws
     {

@@ -32,6 +32,8 @@ extension TextForm {
     package static let requestID = TextForm("The id of a request", 1...128, .characters, .letters("-._"))
     /// Several times as long as Apple's ids.
     package static let transactionID = TextForm("A transaction id", 1...64, .characters, .only("0123456789", "digits"))
+    /// An original transaction id; `app:` and the id of a purchase of the app itself; in Xcode `@` and a second follow.
+    package static let purchaseID = TextForm("The id of a purchase", 1...64, .characters, .letters(":@"))
     /// Several times as long as Apple's ids, such as MV5G8XK2PQ.
     package static let orderID = TextForm(
         "An order id", 1...64, .characters,
@@ -48,6 +50,6 @@ extension TextForm {
     /// The forms in the order of the table.
     package static let all: [TextForm] = [
         customerID, bundleID, catalogueName, grantID, why, reason, author, attributeName, attributeValue, webhookURL,
-        requestID, transactionID, orderID, uuid, extensionID, setting, other,
+        requestID, transactionID, purchaseID, orderID, uuid, extensionID, setting, other,
     ]
 }

@@ -100,7 +100,7 @@ extension Field {
     static let transaction = Field("id", in: .path, "a transaction id", .text(.transactionID), option: "transaction-id")
     /// For operations that find a purchase by any of its transactions.
     static let purchase = Field(
-        "id", in: .path, "any transaction id or the original transaction id of a purchase", .text(.transactionID),
+        "id", in: .path, "any transaction id or the original transaction id of a purchase", .text(.purchaseID),
         option: "purchase")
     static let alias = Field("alias", "another id of the customer", .text(.customerID), isRequired: true)
     static let reason = Field(

@@ -8,7 +8,7 @@ import PurchaseLedger
 
 package enum GetSubscription: NamedOperation {
     private static let subscription = Field(
-        "id", in: .path, "the original transaction id of a subscription", .text(.transactionID), option: "subscription")
+        "id", in: .path, "the original transaction id of a subscription", .text(.purchaseID), option: "subscription")
     private static let periods = Field(
         "periods", in: .query, "the `periodsCursor` of the last page", standard: "the newest periods")
 
