@@ -47,8 +47,8 @@ extension Ledger {
         return try await storage.load(LedgerQuery([.customerID(id)])).customer(id)?.grants ?? []
     }
 
-    /// Ends a grant whose end is due, as of its end, and publishes the end once. If a clock that was ahead has published
-    /// the end, publishes the grant again.
+    /// Ends a grant whose end is due, as of its end, and publishes the end once. If a clock that was ahead has
+    /// published the end, publishes the grant again.
     ///
     /// - Returns: The end of the grant; `nil` if nothing is left to do.
     func endDueGrant(_ id: String, in scope: LedgerScope, at now: Timestamp) async throws -> Timestamp? {

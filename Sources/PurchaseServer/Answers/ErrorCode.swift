@@ -58,7 +58,8 @@ package enum ErrorCode: String, CaseIterable, Encodable, Sendable {
     case cursorExpired
     /// Do nothing: the consumption request was answered, or its deadline is over.
     case consumptionClosed
-    /// Do nothing: the [correction](backend.md#corrections) does not apply, and the message says why. Nothing was changed.
+    /// Do nothing: the [correction](backend.md#corrections) does not apply, and the message says why. Nothing was
+    /// changed.
     case correctionRefused
     /// Read the customer's grants first: your own earlier request may have made one with this `id` and other members.
     /// Only the same members answer 200 with the first grant, also if it has ended. Therefore compute `until` once, and

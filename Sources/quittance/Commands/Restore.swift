@@ -160,9 +160,9 @@ struct Restore: AsyncParsableCommand {
     }
 
     /// Adds the epochs of the replaced ledger's events to the restored ledger, which then recognises cursors from the
-    /// replaced ledger, and the numbers of its erasures, which the journal must have. Closing the replaced ledger merges
-    /// its write-ahead log into its file. If the replaced ledger cannot be read, clients whose event cursor was issued
-    /// since the backup may have to read all events again.
+    /// replaced ledger, and the numbers of its erasures, which the journal must have. Closing the replaced ledger
+    /// merges its write-ahead log into its file. If the replaced ledger cannot be read, clients whose event cursor was
+    /// issued since the backup may have to read all events again.
     private func addKnowledge(of path: String, to storage: SQLiteLedgerStorage) async throws {
         guard FileManager.default.fileExists(atPath: path) else { return }
         let others: [String: EventEpochs]
