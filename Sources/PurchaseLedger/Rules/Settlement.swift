@@ -9,7 +9,7 @@ public import AppStoreModel
 public struct Settlement: Hashable, Sendable {
     /// The instant from which on the purchase is settled. It may lie ahead.
     public var at: Timestamp
-    /// The ``Catalogue/stamp`` of the catalogue. With another catalogue the purchase may give something.
+    /// The stamp of the catalogue (`Catalogue.stamp`). With another catalogue the purchase may give something.
     public var catalogue: Int64
     /// The products of the purchase that the catalogue lacks.
     public var unknownProducts: Set<String>
@@ -25,7 +25,7 @@ public struct Settlement: Hashable, Sendable {
 public struct SettledChains: Hashable, Sendable {
     /// The instant at which they are settled.
     public var at: Timestamp
-    /// The ``Catalogue/stamp`` of the catalogue by which they are settled.
+    /// The stamp (`Catalogue.stamp`) of the catalogue by which they are settled.
     public var catalogue: Int64
     /// Whether subscriptions whose end no document announced are not left out, because the App Store is asked about
     /// them.
