@@ -183,6 +183,8 @@ import Testing
         ("POST /customers", #"{"name":"x","environment":"Xcode"}"#, 400, "invalid", "Production, Sandbox"),
         ("POST /customers", #"{"name":"x","storefront":"XXX"}"#, 400, "invalid", "USA"),
         ("GET /customers/nobody", "", 404, "unknownCustomer", "There are anna, carl"),
+        ("POST /customers", #"{"name":"x","appAccountToken":"anna"}"#, 400, "invalid", "a UUID"),
+        ("POST /customers/anna/buy", #"{"product":"com.example.coins","appAccountToken":7}"#, 400, "invalid", "a text"),
         ("POST /customers/nobody/cancel", "", 404, "unknownCustomer", "There are anna, carl"),
         ("POST /customers/anna/buy", "{}", 400, "invalid", "product is missing"),
         ("POST /customers/anna/buy", #"{"product":"x"}"#, 404, "unknownProduct", "com.example.pro.monthly"),
@@ -339,7 +341,24 @@ import Testing
         let list = try session.send("GET /commands").json.array ?? []
         #expect(list.count > 35)
         let buy = list.first { $0["path"]?.string == "/customers/{name}/buy" }
-        #expect(buy?["members"]?.members?.map(\.name) == ["product", "offer", "quantity", "monthly"])
+        #expect(buy?["members"]?.members?.map(\.name) == ["product", "offer", "quantity", "monthly", "appAccountToken"])
+    }
+
+    @Test func `an account token is the backend's own, of a customer and of one purchase`() throws {
+        var session = try Session()
+        let own = ["0D6E5C0A-6A52-4A0B-9D4B-0F1F4E3A9B11", "0d6e5c0a-6a52-4a0b-9d4b-0f1f4e3a9b12"]
+        try session.run([
+            #"POST /customers {"name":"anna","appAccountToken":"\#(own[0])"}"#, Self.subscribe,
+            #"POST /customers/anna/buy {"product":"com.example.coins","appAccountToken":"\#(own[1])"}"#, Self.coins,
+            #"POST /customers {"name":"ben","account":false,"askToBuy":true}"#,
+            #"POST /customers/ben/buy {"product":"com.example.coins","appAccountToken":"\#(own[1])"}"#,
+            "POST /customers/ben/approve", Self.week,
+        ])
+        let world = session.simulator.store.world
+        let tokens = ["anna", "ben"].map { world.history(of: $0).map(\.transaction.appAccountToken) }
+        let anna = own[0].lowercased()
+        #expect(tokens == [[anna, own[1], anna, anna], [own[1]]])
+        #expect(world.customers["anna"]?.appAccountToken == anna && world.customers["ben"]?.appAccountToken == nil)
     }
 
     @Test func `the roots are files that a verifier reads`() throws {

@@ -48,6 +48,11 @@ struct ControlArguments {
             as: \.self, else: ControlError(.invalid, "\(name) is missing: send {\"\(name)\": \"…\"}."))
     }
 
+    /// The UUID of a member in lower case, as the App Store signs it.
+    func uuid(_ name: String) throws(ControlError) -> String? {
+        try text(name).read(as: { $0.isUUID ? $0.lowercased() : nil }, else: invalid(name, "a UUID"))
+    }
+
     func flag(_ name: String) throws(ControlError) -> Bool? {
         try value(name).read(as: \.bool, else: invalid(name, "true or false"))
     }

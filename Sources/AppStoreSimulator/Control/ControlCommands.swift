@@ -102,7 +102,8 @@ extension Simulator {
         let storefront = try arguments.text("storefront") == nil ? nil : try storefront(arguments)
         let asksToBuy = try arguments.flag("askToBuy") ?? false
         try store.world.addCustomer(
-            name, environment: environment, storefront: storefront, hasAccount: try arguments.flag("account") ?? true)
+            name, environment: environment, storefront: storefront, hasAccount: try arguments.flag("account") ?? true,
+            account: try arguments.uuid("appAccountToken"))
         if asksToBuy { try store.world.setAskToBuy(true, for: name) }
         return .done(customer: name)
     }
@@ -169,7 +170,8 @@ extension Simulator {
         let product = try product(try arguments.requiredText("product"))
         let options = PurchaseOptions(
             offer: try arguments.text("offer"), quantity: Int(try arguments.integer("quantity", in: 1...10) ?? 1),
-            isMonthly: try arguments.flag("monthly") ?? false)
+            isMonthly: try arguments.flag("monthly") ?? false,
+            appAccountToken: try arguments.uuid("appAccountToken"))
         let id = try store.world.buy(product.id, by: name, options)
         return .done(customer: name, transactionId: id)
     }

@@ -58,6 +58,7 @@ extension ControlRoute {
                 ("name", "any text that no other customer has"), ("environment", "Production (the default) or Sandbox"),
                 ("storefront", "three letters such as USA"), ("askToBuy", "whether a parent must approve purchases"),
                 ("account", "whether the app attaches an account token to purchases; true by default"),
+                ("appAccountToken", "that token, a UUID; by default the simulator makes one"),
             ], { simulator, arguments, _ in try simulator.addCustomer(arguments) }),
         ControlRoute("GET", "/customers/{name}", "A customer with all purchases.") { simulator, arguments, _ in
             try .json(simulator.customer(arguments.parameter))
@@ -116,6 +117,7 @@ extension ControlRoute {
                 ("product", "a product id; GET /products lists them"),
                 ("offer", "the name of a promotional offer, offer code or win-back offer"),
                 ("quantity", "1 to 10, of consumables"), ("monthly", "whether a year's commitment is paid by month"),
+                ("appAccountToken", "the account token of this purchase, a UUID; by default the customer's"),
             ], { simulator, arguments, _ in try simulator.buy(arguments) }),
         customerCommand("approve", "A parent approves the purchase that waits (Ask to Buy).") {
             try $0.decide($1, approves: true)

@@ -11,9 +11,15 @@ public struct PurchaseOptions: Hashable, Sendable {
     public var isMonthly = false
     /// Whether the customer first enters a valid card, which also pays for failed renewals.
     public var hasNewCard = false
+    /// The account token that the app attaches to this purchase, a UUID; `nil` for the customer's.
+    public var appAccountToken: String?
 
     /// Creates the options of a purchase.
-    public init(offer: String? = nil, quantity: Int = 1, isMonthly: Bool = false, hasNewCard: Bool = false) {
+    public init(
+        offer: String? = nil, quantity: Int = 1, isMonthly: Bool = false, hasNewCard: Bool = false,
+        appAccountToken: String? = nil
+    ) {
+        self.appAccountToken = appAccountToken
         self.hasNewCard = hasNewCard
         self.offer = offer
         self.quantity = quantity

@@ -10,16 +10,17 @@ extension World {
     /// - Parameters:
     ///   - name: A text that is unique among the customers of the world.
     ///   - hasAccount: Whether the app attaches an account token to the customer's purchases.
+    ///   - account: The account token, a UUID; `nil` for a token that the world makes.
     /// - Throws: ``ImpossibleEvent`` if the name is taken.
     @discardableResult
     public mutating func addCustomer(
         _ name: String, environment: Environment = .production, storefront: Storefront? = nil,
-        hasAccount: Bool = true
+        hasAccount: Bool = true, account: String? = nil
     ) throws(ImpossibleEvent) -> StoreCustomer {
         guard customers[name] == nil else { throw ImpossibleEvent(description: "There is a customer \(name) already") }
         let customer = StoreCustomer(
             name: name, environment: environment, storefront: storefront ?? catalogue.storefront,
-            appAccountToken: hasAccount ? identifiers.uuid(.account) : nil,
+            appAccountToken: account ?? (hasAccount ? identifiers.uuid(.account) : nil),
             appTransactionId: "\(identifiers.number(.appTransaction, from: 700_000_000_000_000_000))",
             downloadDate: now, device: identifiers.uuid(.device),
             deviceVerificationID: identifiers.uuid(.deviceVerification))

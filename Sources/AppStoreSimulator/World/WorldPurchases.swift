@@ -78,7 +78,7 @@ extension World {
             product: product, offer: try offer(options, of: product, for: customer), quantity: options.quantity,
             isMonthly: options.isMonthly, bundleId: catalogue.bundleId, environment: customer.environment,
             storefront: customer.storefront, appTransactionId: customer.appTransactionId,
-            appAccountToken: customer.appAccountToken)
+            appAccountToken: options.appAccountToken ?? customer.appAccountToken)
     }
 
     private func offer(
