@@ -114,7 +114,9 @@ struct ControlPage: Sendable {
           const lines = json.notifications.slice(-8).map(n =>
             [n.date, n.type, n.subtype, n.customer, n.transactionId].filter(x => x).join("  "));
           const count = json.notificationCount;
-          return "Done: " + count + (count === 1 ? " notification." : " notifications.") + "\n" + lines.join("\n");
+          const fates = ["delivered", "failed", "postponed"].filter(one => json[one]).map(one => json[one] + " " + one);
+          const said = [count + (count === 1 ? " notification" : " notifications"), ...fates].join(", ");
+          return "Done: " + said + ".\n" + lines.join("\n");
         }
 
         function button(text, action) {

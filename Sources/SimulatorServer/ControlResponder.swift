@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AppStoreModel
 import AppStoreSimulator
 import HTTPTypes
 import Hummingbird
+import Logging
 import NIOCore
+import ServiceLifecycle
 
 /// Answers requests to the control port: the page, and commands.
 struct ControlResponder: Sendable {
     let host: SimulatorHost
     /// The hostname to which the port is bound.
     let hostname: String
+    /// The longest time for which a command waits for answers to its notifications.
+    let patience: Duration
+    let logger: Logger
     private let page = ControlPage()
 
     var responder: CallbackResponder<ChannelContext> {
@@ -35,12 +41,34 @@ struct ControlResponder: Sendable {
                 body: .init(byteBuffer: ByteBuffer(bytes: page.body)))
         }
         guard let body = try await request.body(upTo: SimulatorBounds.controlBody) else { return Self.tooLong }
-        let answer = await host.update {
-            $0.control(request.method.rawValue, path, Array(body.readableBytesView), at: $1)
+        let begun = await host.update {
+            $0.control(request.method.rawValue, path, Array(body.readableBytesView), delivers: true, at: $1)
         }
+        let answer = await complete(begun)
         return Response(
             status: .init(code: answer.status), headers: [.contentType: answer.type, .cacheControl: "no-store"],
             body: .init(byteBuffer: ByteBuffer(bytes: answer.body)))
+    }
+
+    /// Waits until the notifications of a command have an answer, as long as ``patience`` allows.
+    private func complete(_ response: ControlResponse) async -> ControlResponse {
+        let end = ContinuousClock.now + patience
+        // Shutdown ends the wait early.
+        return await cancelWhenGracefulShutdown {
+            var nextReport = ContinuousClock.now + SimulatorBounds.progress
+            while true {
+                let now = ContinuousClock.now
+                let isOver = Task.isCancelled || now >= end
+                if let final = await host.update({ $0.complete(response, isOver: isOver, at: $1) }) { return final }
+                if now >= nextReport {
+                    nextReport += SimulatorBounds.progress
+                    let date = host.clock.now().iso8601
+                    logger.info("A command waits for answers to its notifications", metadata: ["date": "\(date)"])
+                }
+                // A cancelled sleep needs no handling, because the loop checks for cancellation.
+                try? await Task.sleep(for: SimulatorBounds.look)
+            }
+        }
     }
 
     private static var foreign: Response {

@@ -39,12 +39,12 @@ package struct NotificationDeliverer: Service, CustomStringConvertible {
                 group.addTask { .tick }
                 while let event = await group.next(), !Task.isCancelled {
                     switch event {
-                    case .tick:
-                        if queue.isEmpty { queue.add(await due()) }
-                        group.addTask { await self.after(SimulatorBounds.tick, .tick) }
+                    case .tick: group.addTask { await self.after(SimulatorBounds.tick, .tick) }
                     case .end(let ticket): queue.end(ticket)
                     case .late(let ticket): queue.overtake(ticket)
                     }
+                    // An answer may let the clock go on to the next notifications.
+                    if queue.isEmpty { queue.add(await due()) }
                     await send(from: &queue, in: &group)
                 }
                 group.cancelAll()
@@ -73,21 +73,23 @@ package struct NotificationDeliverer: Service, CustomStringConvertible {
         let (url, keepsOrder) = await host.target(of: environment)
         while let (ticket, delivery) = queue.next(keepsOrder: keepsOrder) {
             group.addTask {
-                if let url { await send(delivery, to: url) }
+                await send(delivery, to: url)
                 return .end(ticket)
             }
             if keepsOrder { group.addTask { await self.after(SimulatorBounds.orderTimeout, .late(ticket)) } }
         }
     }
 
-    private func send(_ delivery: Outbox.Delivery, to url: String) async {
-        let result = await Self.post(delivery.body, to: url)
+    private func send(_ delivery: Outbox.Delivery, to url: String?) async {
+        var result: SendAttemptResult?
+        if let url { result = await Self.post(delivery.body, to: url) }
         guard !Task.isCancelled else { return }
         do {
-            try await host.update { try $0.record(result, of: delivery, at: $1) }
+            try await host.update { [result] in try $0.record(result, of: delivery, at: $1) }
         } catch {
             logger.error("Notifications could not be signed", metadata: ["error": .string("\(error)")])
         }
+        guard let url, let result else { return }
         logger.log(
             level: result == .success ? .debug : .info, "Notification sent",
             metadata: ["url": .string(url), "attempt": "\(delivery.attempt)", "result": .string(result.rawValue)])

@@ -28,6 +28,16 @@ package enum SimulatorBounds {
     /// Requests with a withheld response end at once.
     static let shutdown = Duration.seconds(2)
 
+    /// The longest time for which a command waits for answers to its notifications. Many clients wait a minute for a
+    /// response.
+    static let command = Duration.seconds(50)
+
+    /// The interval at which a waiting command looks for the answers.
+    static let look = Duration.milliseconds(5)
+
+    /// The interval at which a waiting command says in the log how far the clock is.
+    static let progress = Duration.seconds(5)
+
     /// The longest time until the response to a notification has arrived. Apple documents no number.
     package static let delivery = Duration.seconds(30)
 

@@ -51,6 +51,7 @@ package actor SimulatorHost {
     /// Gives the simulator's clock to ``clock``. If the virtual time has passed the kept time, keeps a later time,
     /// before the simulator sends any document signed at the new time.
     private func noteTime() {
+        simulator.holdClock(at: wall())
         clock.set(simulator.clock)
         let now = simulator.store.world.now
         guard now > kept else { return }

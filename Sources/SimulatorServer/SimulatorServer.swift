@@ -17,6 +17,8 @@ public struct SimulatorServer: Sendable {
     public var ports: [SimulatorListener: Int]
     /// Whether SIGTERM and SIGINT end the server. Otherwise the graceful shutdown of the surrounding service ends it.
     public var endsBySignal = true
+    /// The longest time for which a command waits for answers to its notifications.
+    package var patience = SimulatorBounds.command
 
     package let host: SimulatorHost
     private let clock: any Clock<Duration>
@@ -89,7 +91,8 @@ public struct SimulatorServer: Sendable {
         switch listener {
         case .production: StoreResponder(host: host, environment: .production, clock: clock, logger: logger).responder
         case .sandbox: StoreResponder(host: host, environment: .sandbox, clock: clock, logger: logger).responder
-        case .control: ControlResponder(host: host, hostname: hostname).responder
+        case .control:
+            ControlResponder(host: host, hostname: hostname, patience: patience, logger: logger).responder
         }
     }
 }

@@ -176,6 +176,7 @@ import Testing
         ("POST /clock/advance", #"{"to":"2025-01-01T00:00:00Z"}"#, 409, "impossible", "cannot be turned back"),
         ("POST /clock/advance", #"{"to":"9999-01-01T00:00:00Z"}"#, 400, "invalid", "More than 3660 days"),
         ("POST /clock/advance", #"{"to":"2027-01-01T00:00:00Z","days":1}"#, 400, "invalid", "either"),
+        ("POST /clock/advance", #"{"days":1,"deliver":1}"#, 400, "invalid", "true or false"),
         ("POST /clock/speed", #"{"speed":1e300}"#, 400, "invalid", "from 0 to 31622400"),
         ("POST /clock/speed", #"{"speed":-1}"#, 400, "invalid", "from 0 to 31622400"),
         ("POST /customers", "{}", 400, "invalid", "name is missing"),
@@ -341,7 +342,11 @@ import Testing
         let list = try session.send("GET /commands").json.array ?? []
         #expect(list.count > 35)
         let buy = list.first { $0["path"]?.string == "/customers/{name}/buy" }
-        #expect(buy?["members"]?.members?.map(\.name) == ["product", "offer", "quantity", "monthly", "appAccountToken"])
+        #expect(buy?["members"]?.members?.map(\.name) == ["product", "offer", "quantity", "monthly", "appAccountToken", "deliver"])
+        let notifying = list.filter { $0["members"]?["deliver"] != nil }.compactMap { $0["path"]?.string }
+        let changing = list.filter { $0["method"]?.string == "POST" }.compactMap { $0["path"]?.string }
+            .filter { $0.hasPrefix("/customers/") }
+        #expect(Set(notifying) == Set(changing + ["/clock/advance", "/notifications/test"]))
     }
 
     @Test func `an account token is the backend's own, of a customer and of one purchase`() throws {

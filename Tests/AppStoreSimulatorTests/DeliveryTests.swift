@@ -103,7 +103,9 @@ import Testing
         // 37 are left of 41: four, a tenth of the capacity, made room.
         let deliveries = try fixture.store.takeDeliveries()
         #expect(deliveries.map(\.number) == Array(4...40))
+        #expect(fixture.store.outbox.isBusy(at: fixture.store.world.now))
         for delivery in deliveries { fixture.store.record(.success, of: delivery) }
+        #expect(fixture.store.outbox.nextDue == nil && !fixture.store.outbox.isBusy(at: fixture.store.world.now))
         fixture.wait(minutes: 1)
         let body = #"{"startDate":\#(start),"endDate":\#(start + 3_600_000)}"#
         let pages = try ["", "?paginationToken="].reduce(into: [JSONValue]()) { pages, query in

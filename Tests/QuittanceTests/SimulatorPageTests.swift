@@ -13,7 +13,7 @@ import Testing
         var command: String
         var expected = ""
 
-        /// Whether the command changes nothing, so that it can be repeated until notifications have arrived.
+        /// Whether the command changes nothing, so that it can be repeated until the server has the simulator's time.
         var isQuestion: Bool { command.hasPrefix("curl ") && !command.contains(" -d ") }
     }
 
@@ -168,7 +168,7 @@ import Testing
         return parts.count > 1 || rest.isEmpty
     }
 
-    /// How often a question is repeated, which takes minutes. Notifications take milliseconds.
+    /// How often a question is repeated, which takes minutes. A server reads the time ten times a second.
     private static let attempts = 2000
 
     @Test(.takesLong) func `each command of “Five minutes” prints what the page says`() async throws {

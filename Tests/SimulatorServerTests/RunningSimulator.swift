@@ -22,7 +22,8 @@ struct RunningSimulator: Sendable {
     /// Runs a simulator while `body` runs.
     static func run(
         notifying url: String? = nil, faults: Faults = .none, speed: Double = 0, at start: Timestamp = start,
-        hostname: String = "127.0.0.1", _ body: @Sendable (RunningSimulator) async throws -> Void
+        hostname: String = "127.0.0.1", patience: Duration = .seconds(3600),
+        _ body: @Sendable (RunningSimulator) async throws -> Void
     ) async throws {
         let authority = try authority.get()
         let key = try StoreKey(seed: 1)
@@ -36,6 +37,7 @@ struct RunningSimulator: Sendable {
             Simulator(store, roots: try SimulatorRoots(authority), speed: speed, at: wall()), wall: wall,
             clock: ContinuousClock(), logger: logger)
         server.hostname = hostname
+        server.patience = patience
         let roots = try authority.roots.map { try TrustRoots(reading: $0) }
         let (listening, continuation) = AsyncStream<[SimulatorListener: Int]>.makeStream()
         try await withThrowingTaskGroup(of: Void.self) { group in

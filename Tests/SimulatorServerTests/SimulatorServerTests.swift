@@ -96,24 +96,20 @@ import Testing
             try await RunningSimulator.run(notifying: receiver.url) { simulator in
                 let request = try await simulator.call(.POST, "/inApps/v1/notifications/test")
                 let token = try #require(request["testNotificationToken"]?.string)
+                // Waits for the notification, of which a request to the API says nothing.
+                #expect(try await simulator.command("/clock/advance", #"{"seconds":0}"#)["failed"]?.integer == 1)
                 let first = try await receiver.next()
                 let failed = SendAttemptResult.unsuccessfulHTTPResponseCode.rawValue
-                for (attempt, hours) in [(1, 1), (2, 12)] {
-                    let results = try await simulator.eventually {
-                        let results = try await attempts(simulator, token)
-                        return results.count == attempt ? results : nil
-                    }
-                    #expect(results == Array(repeating: failed, count: attempt))
+                var expected = [failed]
+                for (hours, result) in [(1, failed), (12, SendAttemptResult.success.rawValue)] {
                     try await simulator.command("/clock/advance", #"{"seconds":\#(hours * 3600 - 1)}"#)
-                    #expect(try await attempts(simulator, token).count == attempt)
-                    try await simulator.command("/clock/advance", #"{"seconds":1}"#)
+                    #expect(try await attempts(simulator, token) == expected)
+                    let answer = try await simulator.command("/clock/advance", #"{"seconds":1}"#)
+                    #expect(answer["complete"] == .bool(true))
+                    expected.append(result)
+                    #expect(try await attempts(simulator, token) == expected)
                     #expect(try await receiver.next() == first)
                 }
-                let results = try await simulator.eventually {
-                    let results = try await attempts(simulator, token)
-                    return results.count == 3 ? results : nil
-                }
-                #expect(results == [failed, failed, SendAttemptResult.success.rawValue])
             }
         }
     }
@@ -129,6 +125,58 @@ import Testing
                     try await simulator.command("/notifications/test")
                     #expect(try await receiver.next() != silent)
                 }
+            }
+        }
+    }
+
+    /// What an answer says of deliveries.
+    private static func fates(_ answer: JSONValue) -> String {
+        ["notificationCount", "delivered", "failed", "postponed", "complete"]
+            .map { answer[$0]?.compactText ?? "-" }.joined(separator: " ")
+    }
+
+    @Test func `a year's renewals have arrived when the answer comes, each at its time`() async throws {
+        try await Receiver.run { receiver in
+            try await RunningSimulator.run(notifying: receiver.url) { simulator in
+                try await simulator.command("/customers", #"{"name":"anna"}"#)
+                let bought = try await simulator.command("/customers/anna/buy", Self.purchase)
+                #expect(Self.fates(bought) == "1 1 0 0 true")
+                let year = try await simulator.command("/clock/advance", #"{"days":365}"#)
+                #expect(Self.fates(year) == "12 12 0 0 true")
+                var dates: [Int64] = []
+                for _ in 0..<13 {
+                    let payload = try await receiver.next()
+                    let claims = try JSONValue(parsing: JWS(payload.utf8).payload)
+                    dates.append(claims["signedDate"]?.integer ?? 0)
+                }
+                #expect(dates == dates.sorted() && Set(dates).count == 13)
+            }
+        }
+    }
+
+    @Test func `a server that is away, or answers nothing, does not make a command hang`() async throws {
+        // Port 9 is discard, which no system runs.
+        try await RunningSimulator.run(notifying: "http://127.0.0.1:9/") { simulator in
+            try await simulator.command("/customers", #"{"name":"anna"}"#)
+            let bought = try await simulator.command("/customers/anna/buy", Self.purchase)
+            #expect(Self.fates(bought) == "1 0 1 0 true")
+            // The first notification and twelve more, each with six attempts.
+            let year = try await simulator.command("/clock/advance", #"{"days":365}"#)
+            #expect(Self.fates(year) == "12 0 13 0 true")
+        }
+        try await Receiver.run(answering: Array(repeating: 0, count: 20)) { receiver in
+            let patience = Duration.milliseconds(200)
+            try await RunningSimulator.run(notifying: receiver.url, patience: patience) { simulator in
+                try await simulator.command("/customers", #"{"name":"anna"}"#)
+                let bought = try await simulator.command("/customers/anna/buy", Self.purchase)
+                #expect(Self.fates(bought) == "1 0 0 0 false")
+                let year = try await simulator.command("/clock/advance", #"{"days":365}"#)
+                #expect(Self.fates(year) == "12 0 0 0 false")
+                let end = RunningSimulator.start.milliseconds + 365 * 86_400_000 + 1
+                #expect(year["date"]?.string == Timestamp(milliseconds: end).iso8601)
+                let now = try await simulator.command(
+                    "/customers/anna/buy", #"{"product":"com.example.coins","deliver":false}"#)
+                #expect(Self.fates(now) == "1 - - - -")
             }
         }
     }

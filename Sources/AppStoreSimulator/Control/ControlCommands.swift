@@ -40,7 +40,7 @@ extension Simulator {
 // MARK: - The clock
 
 extension Simulator {
-    mutating func advanceClock(_ arguments: ControlArguments, at wall: Timestamp) throws -> ControlResult {
+    func advanceClock(_ arguments: ControlArguments) throws -> ControlResult {
         let longest = TurnableClock.maxTurnDays * 86_400
         var seconds: Int64?
         for (name, length) in [("days", Int64(86_400)), ("hours", 3600), ("seconds", 1)] {
@@ -52,11 +52,10 @@ extension Simulator {
         switch (try arguments.text("to"), seconds) {
         case (nil, nil):
             throw ControlError(.invalid, "How far? Send {\"days\": 1} or {\"to\": \"2027-01-01T00:00:00Z\"}.")
-        case (nil, _): try turn(to: end, at: wall)
-        case (let text?, nil): try turn(to: try time(text, arguments), at: wall)
+        case (nil, _): return .turn(to: end)
+        case (let text?, nil): return .turn(to: try time(text, arguments))
         case (_?, _?): throw ControlError(.invalid, "Send either \"to\" or a length of time.")
         }
-        return .done(customer: nil)
     }
 
     private func time(_ text: String, _ arguments: ControlArguments) throws(ControlError) -> Timestamp {

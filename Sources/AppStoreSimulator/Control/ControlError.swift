@@ -59,3 +59,7 @@ struct ControlError: Error, Hashable {
         .object([.init("error", .object([.init("code", .string(code.rawValue)), .init("message", .string(message))]))])
     }
 }
+
+extension ControlResponse {
+    init(_ error: ControlError) { self.init(error.status, json: error.json) }
+}

@@ -22,6 +22,12 @@ struct ControlRoute: Sendable {
         self.summary = summary
         self.members = members
         self.act = act
+        if notifies { self.members.append(("deliver", "whether to answer once the server has; true by default")) }
+    }
+
+    /// Whether the command can cause notifications, so that its response can say what became of them.
+    var notifies: Bool {
+        method == "POST" && (path.hasPrefix("/customers/") || ["/clock/advance", "/notifications/test"].contains(path))
     }
 }
 
@@ -29,10 +35,25 @@ struct ControlRoute: Sendable {
 enum ControlResult {
     /// The command changed the simulator. The response shows the resulting notifications, and the customer afterwards.
     case done(customer: String?, transactionId: String? = nil)
+    /// The command turns the clock to a time.
+    case turn(to: Timestamp)
     case json(JSONValue)
     case file([UInt8], type: String)
 
     static func json(_ value: some Encodable) throws -> ControlResult { .json(try JSONValue(encoding: value)) }
+}
+
+/// What the response to a command reports.
+struct CommandReport: Hashable, Sendable {
+    /// The numbers of the command's events, and of their notifications. Those of a turn of the clock have no end.
+    var events: Range<Int>
+    var notifications: Range<Int>
+    /// The outbox before the command.
+    var mark: Outbox.Mark
+    /// The time to which the command turns the clock, if it does.
+    var target: Timestamp?
+    var customer: String?
+    var transactionId: String?
 }
 
 /// A response of the control port.
@@ -43,6 +64,8 @@ public struct ControlResponse: Hashable, Sendable {
     public var type: String
     /// The body.
     public var body: [UInt8]
+    /// The command that waits for answers to its notifications, if this is not its final response.
+    var waiting: CommandReport?
 
     init(_ status: Int, _ type: String, _ body: [UInt8]) {
         self.status = status

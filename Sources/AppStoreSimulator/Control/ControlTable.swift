@@ -44,7 +44,7 @@ extension ControlRoute {
             [
                 ("days", "0 to \(TurnableClock.maxTurnDays)"), ("hours", "more hours"), ("seconds", "more seconds"),
                 ("to", "or an ISO 8601 time such as 2027-01-01T00:00:00Z"),
-            ], { try $0.advanceClock($1, at: $2) }),
+            ], { simulator, arguments, _ in try simulator.advanceClock(arguments) }),
         ControlRoute(
             "POST", "/clock/speed", "Sets the speed.",
             [("speed", "virtual seconds in a second; 0 stands still, 86400 is a day in a second")],
@@ -273,36 +273,77 @@ extension Simulator {
     ///
     /// - Parameters:
     ///   - path: The path, percent-encoded and without a query.
+    ///   - delivers: Whether the caller sends the due notifications, and passes each response to
+    ///     ``complete(_:isOver:at:)``. Otherwise no command waits for answers to its notifications.
     ///   - wall: The time of the wall clock.
     public mutating func control(
-        _ method: String, _ path: String, _ body: [UInt8], at wall: Timestamp
+        _ method: String, _ path: String, _ body: [UInt8], delivers: Bool = false, at wall: Timestamp
     ) -> ControlResponse {
         do {
             try turn(at: wall)
-            return try response(method, path, body, at: wall)
+            return try response(method, path, body, delivers, at: wall)
         } catch {
-            let error = ControlError(error)
-            return ControlResponse(error.status, json: error.json)
+            return ControlResponse(ControlError(error))
+        }
+    }
+
+    /// Returns the final response to a command; `nil` if it waits until the clock has reached the command's time, and
+    /// the command's notifications have an answer.
+    ///
+    /// - Parameters:
+    ///   - isOver: Whether the caller waits no longer. The clock then turns at once to the command's time.
+    ///   - wall: The time of the wall clock.
+    public mutating func complete(
+        _ response: ControlResponse, isOver: Bool, at wall: Timestamp
+    ) -> ControlResponse? {
+        guard let report = response.waiting else { return response }
+        var isFinal = true
+        defer { if isFinal { watchers -= 1 } }
+        do {
+            try turn(at: wall)
+            let now = store.world.now
+            let target = report.target ?? now
+            let awaited = report.target == nil ? report.notifications : 0..<Int.max
+            let isComplete = target <= now && !store.outbox.isBusy(at: now, with: awaited)
+            isFinal = isComplete || isOver
+            guard isFinal else { return nil }
+            if target > now { try turn(to: target, at: wall) }
+            return ControlResponse(json: try json(of: report, isComplete: isComplete))
+        } catch {
+            return ControlResponse(ControlError(error))
         }
     }
 
     private mutating func response(
-        _ method: String, _ path: String, _ body: [UInt8], at wall: Timestamp
+        _ method: String, _ path: String, _ body: [UInt8], _ delivers: Bool, at wall: Timestamp
     ) throws -> ControlResponse {
         let (route, parameters) = try Self.route(method, ControlPath(path))
         let arguments = try ControlArguments(parameters, body: body, known: route.members.map(\.name))
+        let waits = try (arguments.flag("deliver") ?? true) && delivers && route.notifies
         if route.method == "POST", route.path.hasPrefix("/customers/") { try leaveInstant(at: wall) }
-        let first = store.world.occurrenceCount
+        let (first, mark) = (store.world.occurrenceCount, store.outbox.mark)
         let result = try route.act(&self, arguments, wall)
+        if case .turn(let date) = result, !waits { try turn(to: date, at: wall) }
         // The command's events become notifications now. A version 1 notification contains the customer's receipt, and
         // must contain it as it was at the time of the event.
         try store.publish()
+        var report = CommandReport(
+            events: first..<store.world.occurrenceCount, notifications: mark.added..<store.outbox.mark.added,
+            mark: mark)
         switch result {
         case .json(let value): return ControlResponse(json: value)
         case .file(let bytes, let type): return ControlResponse(200, type, bytes)
         case .done(let customer, let transactionId):
-            return ControlResponse(json: try report(since: first, customer, transactionId))
+            (report.customer, report.transactionId) = (customer, transactionId)
+        case .turn(let date):
+            (report.events, report.notifications, report.target) = (first..<Int.max, mark.added..<Int.max, date)
         }
+        guard waits else { return ControlResponse(json: try json(of: report)) }
+        watchers += 1
+        target = [target, report.target].compactMap(\.self).max()
+        var response = ControlResponse(202, json: .object([]))
+        response.waiting = report
+        return response
     }
 
     private static func route(
@@ -319,22 +360,32 @@ extension Simulator {
         return found
     }
 
-    /// The response about the effects of a command, with the notifications since `first`, at most the newest
-    /// ``reported``, and with the customer's new state.
-    private mutating func report(
-        since first: Int, _ customer: String?, _ transactionId: String?
-    ) throws -> JSONValue {
-        let occurred = store.world.occurrences(since: first)
+    /// The response about the effects of a command, with its notifications, at most the newest ``reported``, and with
+    /// the customer's new state.
+    ///
+    /// - Parameter isComplete: Whether all due notifications have an answer; `nil` for a command that does not wait.
+    private mutating func json(of report: CommandReport, isComplete: Bool? = nil) throws -> JSONValue {
+        let later = max(0, store.world.occurrenceCount - report.events.upperBound)
+        let occurred = store.world.occurrences(since: report.events.lowerBound).dropLast(later)
         var members = [JSONValue.Member("date", .string(store.world.now.iso8601))]
-        if let transactionId { members.append(.init("transactionId", .string(transactionId))) }
-        members.append(.init("notificationCount", .number("\(store.world.occurrenceCount - first)")))
+        if let id = report.transactionId { members.append(.init("transactionId", .string(id))) }
+        let count = store.world.occurrenceCount - later - report.events.lowerBound
+        members.append(.init("notificationCount", .number("\(count)")))
+        if let isComplete {
+            let tally = store.outbox.tally(
+                of: report.target == nil ? report.notifications : nil, since: report.mark, at: store.world.now)
+            members += [
+                .init("delivered", .number("\(tally.delivered)")), .init("failed", .number("\(tally.failed)")),
+                .init("postponed", .number("\(tally.postponed)")), .init("complete", .bool(isComplete)),
+            ]
+        }
         members.append(
             .init("notifications", try JSONValue(encoding: occurred.suffix(Self.reported).map(NotificationState.init))))
-        if let state = customer.flatMap({ CustomerState($0, in: store.world) }) {
+        if let state = report.customer.flatMap({ CustomerState($0, in: store.world) }) {
             members.append(.init("customer", try JSONValue(encoding: state)))
         }
         // The last member, because the JWS is much longer than all other members.
-        if let jws = try transactionId.flatMap({ try jwsRepresentation(ofTransaction: $0) }) {
+        if let jws = try report.transactionId.flatMap({ try jwsRepresentation(ofTransaction: $0) }) {
             members.append(.init("jwsRepresentation", .string(jws)))
         }
         return .object(members)

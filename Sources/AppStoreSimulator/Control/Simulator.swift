@@ -10,6 +10,11 @@ public struct Simulator: Sendable {
     public internal(set) var clock: TurnableClock
     /// The certificates that the server under test must trust.
     public let roots: SimulatorRoots
+    /// The number of those who want the answers to notifications: the commands that wait for them, and a demo. While
+    /// there are any, the clock stops at each due event and attempt until the due notifications have an answer.
+    package var watchers = 0
+    /// The time to which a command turns the clock step by step.
+    var target: Timestamp?
 
     /// Creates a simulator.
     ///
@@ -31,9 +36,21 @@ public struct Simulator: Sendable {
     /// - Parameter wall: The time of the wall clock.
     public mutating func turn(at wall: Timestamp) throws {
         try store.advance(to: clock.now(at: wall))
+        while watchers > 0, let target, store.world.now < target, !isBusy {
+            clock.turn(to: min(target, store.nextDue ?? target), at: wall)
+            try store.advance(to: clock.now(at: wall))
+        }
         // Forgetting half of the occurrences at once is cheaper than moving all of them at every event.
         guard store.world.occurrences.count >= 2 * Self.keptOccurrences else { return }
         store.world.forgetOccurrences(keeping: Self.keptOccurrences)
+    }
+
+    /// Whether the server under test has not answered all notifications that are due by now.
+    var isBusy: Bool { store.outbox.isBusy(at: store.world.now) }
+
+    /// Tells the clock where to wait; see ``watchers``. The owner calls this function after each change.
+    package mutating func holdClock(at wall: Timestamp) {
+        clock.wait(at: watchers == 0 ? nil : isBusy ? store.world.now : store.nextDue, wall: wall)
     }
 
     /// Answers a request to the App Store.
@@ -60,10 +77,14 @@ public struct Simulator: Sendable {
         return try store.takeDeliveries(in: environment)
     }
 
-    /// Records the result of a sent notification, at the virtual time.
-    public mutating func record(_ result: SendAttemptResult, of delivery: Outbox.Delivery, at wall: Timestamp) throws {
-        try turn(at: wall)
+    /// Records the result of a sent notification. The clock may go on then.
+    ///
+    /// - Parameter result: `nil` if the notification was not sent, because there is no URL any more.
+    public mutating func record(
+        _ result: SendAttemptResult?, of delivery: Outbox.Delivery, at wall: Timestamp
+    ) throws {
         store.record(result, of: delivery)
+        try turn(at: wall)
     }
 
     /// Turns the clock forward, and performs the events that are due on the way.

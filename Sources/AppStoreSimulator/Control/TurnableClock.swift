@@ -23,6 +23,8 @@ public struct TurnableClock: Hashable, Sendable {
     public let end: Timestamp
     private var start: Timestamp
     private var wallStart: Timestamp
+    /// The time at which the clock waits, until it is told to go on; `nil` if it does not wait.
+    private var stop: Timestamp?
 
     /// Creates a clock.
     ///
@@ -42,6 +44,7 @@ public struct TurnableClock: Hashable, Sendable {
     /// this clock, the result is the virtual time of that change.
     public func now(at wall: Timestamp) -> Timestamp {
         let passed = Double(max(0, wall.milliseconds - wallStart.milliseconds)) * speed
+        let end = min(end, stop ?? end)
         let left = max(0, end.milliseconds - start.milliseconds)
         guard passed < Double(left) else { return max(start, end) }
         return Timestamp(milliseconds: start.milliseconds + Int64(passed))
@@ -55,6 +58,12 @@ public struct TurnableClock: Hashable, Sendable {
     /// Turns the clock forward. If `date` is before the clock's present time, the time stays.
     mutating func turn(to date: Timestamp, at wall: Timestamp) {
         self = TurnableClock(start: max(now(at: wall), min(date, end)), end: end, speed: speed, at: wall)
+    }
+
+    /// Lets the clock wait when it reaches a time, or never. A clock that has waited goes on from where it stands.
+    mutating func wait(at time: Timestamp?, wall: Timestamp) {
+        if let stop, now(at: wall) >= stop { run(speed, at: wall) }
+        stop = time
     }
 
     private static func bounded(_ speed: Double) -> Double { speed > 0 ? min(speed, topSpeed) : 0 }

@@ -41,6 +41,8 @@ public struct Outbox: Sendable {
         public fileprivate(set) var attempts: [SendAttemptItem] = []
         /// The due time of the next attempt; `nil` if no attempt is planned, or an attempt is on its way.
         public fileprivate(set) var nextAttempt: Timestamp?
+        /// The number of the last result in ``Outbox/results``; 0 without a result.
+        fileprivate var lastResult = 0
 
         /// Whether an attempt succeeded.
         public var isDelivered: Bool { attempts.contains { $0.sendAttemptResult == .success } }
@@ -84,6 +86,14 @@ public struct Outbox: Sendable {
     /// The notifications in the order of addition.
     public private(set) var entries: [Entry] = []
     private var added = 0
+    /// The numbers of the notifications with a planned attempt. Usually they are few.
+    private var planned: Set<Int> = []
+    /// The numbers of the notifications with an attempt on its way: taken, and its result not recorded yet.
+    private var onTheWay: Set<Int> = []
+    /// The number of recorded results.
+    private var results = 0
+    /// The number of notifications that were delivered.
+    private var delivered = 0
     private let capacity: Int
 
     /// Creates an empty outbox.
@@ -97,7 +107,15 @@ public struct Outbox: Sendable {
 
     /// The due time of the earliest planned attempt; `nil` if none is planned. An attempt that was taken, and whose
     /// result is not yet recorded, is not planned.
-    public var nextDue: Timestamp? { entries.lazy.compactMap(\.nextAttempt).min() }
+    public var nextDue: Timestamp? { planned.lazy.compactMap { entries[index(of: $0)].nextAttempt }.min() }
+
+    /// Whether an attempt of certain notifications is due or on its way.
+    package func isBusy(at now: Timestamp, with numbers: Range<Int> = 0..<Int.max) -> Bool {
+        onTheWay.contains(where: numbers.contains)
+            || planned.contains { numbers.contains($0) && (entries[index(of: $0)].nextAttempt ?? now) <= now }
+    }
+
+    private func index(of number: Int) -> Int { number - (entries.first?.number ?? 0) }
 
     /// Adds a notification.
     ///
@@ -109,11 +127,16 @@ public struct Outbox: Sendable {
         _ occurrence: Occurrence, id: String, type: String, subtype: String? = nil, _ content: Content, due: Timestamp
     ) {
         // Dropping a tenth at once is cheaper than moving all entries at every addition.
-        if entries.count >= capacity { entries.removeFirst(max(1, capacity / 10)) }
+        if entries.count >= capacity {
+            let count = max(1, capacity / 10)
+            planned.subtract(entries.prefix(count).map(\.number))
+            entries.removeFirst(count)
+        }
         entries.append(
             Entry(
                 number: added, id: id, date: occurrence.date, environment: occurrence.environment,
                 customer: occurrence.customer, type: type, subtype: subtype, content: content, nextAttempt: due))
+        planned.insert(added)
         added += 1
     }
 
@@ -123,10 +146,13 @@ public struct Outbox: Sendable {
     /// - Parameter environment: `nil` for both environments.
     public mutating func take(dueAt now: Timestamp, in environment: Environment? = nil) -> [Delivery] {
         var deliveries: [Delivery] = []
-        for index in entries.indices {
+        for number in planned.sorted() {
+            let index = index(of: number)
             guard let due = entries[index].nextAttempt, due <= now else { continue }
             guard environment == nil || entries[index].environment == environment else { continue }
             entries[index].nextAttempt = nil
+            planned.remove(number)
+            onTheWay.insert(number)
             let entry = entries[index]
             deliveries.append(
                 Delivery(
@@ -138,11 +164,16 @@ public struct Outbox: Sendable {
 
     /// Records the result of an attempt. After a failure in production, the outbox plans the next attempt, if any is
     /// left.
-    public mutating func record(_ result: SendAttemptResult, of delivery: Delivery) {
-        guard !delivery.isDuplicate, let first = entries.first?.number,
-            entries.indices.contains(delivery.number - first)
-        else { return }
-        let index = delivery.number - first
+    ///
+    /// - Parameter result: `nil` if the attempt was not made, because there is no URL any more.
+    public mutating func record(_ result: SendAttemptResult?, of delivery: Delivery) {
+        guard !delivery.isDuplicate else { return }
+        onTheWay.remove(delivery.number)
+        let index = index(of: delivery.number)
+        guard let result, entries.indices.contains(index) else { return }
+        results += 1
+        if result == .success, !entries[index].isDelivered { delivered += 1 }
+        entries[index].lastResult = results
         var item = SendAttemptItem()
         item.attemptDate = delivery.date
         item.sendAttemptResult = Open(result)
@@ -152,6 +183,45 @@ public struct Outbox: Sendable {
         guard result != .success, delivery.environment == .production, attempts <= hours.count else { return }
         let wait = hours[attempts - 1] * 3_600_000
         entries[index].nextAttempt = Timestamp(milliseconds: delivery.date.milliseconds + wait)
+        planned.insert(delivery.number)
+    }
+}
+
+// MARK: - What became of notifications
+
+extension Outbox {
+    /// An instant in the life of an outbox.
+    struct Mark: Hashable, Sendable {
+        /// The number of all notifications so far, and therefore the number of the next.
+        let added: Int
+        fileprivate let results: Int
+        fileprivate let delivered: Int
+    }
+
+    /// The present instant.
+    var mark: Mark { Mark(added: added, results: results, delivered: delivered) }
+
+    /// What became of certain notifications.
+    struct Tally: Hashable, Sendable {
+        /// The notifications that were delivered.
+        var delivered: Int
+        /// The notifications without a successful attempt so far. The App Store may try again later.
+        var failed: Int
+        /// The notifications whose first attempt is due later.
+        var postponed: Int
+    }
+
+    /// What became of the notifications with certain numbers; for `nil`, of all that were added since `mark`, or had an
+    /// attempt since.
+    func tally(of numbers: Range<Int>?, since mark: Mark, at now: Timestamp) -> Tally {
+        let all = entries.lazy.filter {
+            numbers?.contains($0.number) ?? ($0.number >= mark.added || $0.lastResult > mark.results)
+        }
+        return Tally(
+            // The outbox may have dropped some of the many notifications of a long turn of the clock.
+            delivered: numbers == nil ? delivered - mark.delivered : all.count(where: \.isDelivered),
+            failed: all.count { !$0.isDelivered && !$0.attempts.isEmpty },
+            postponed: all.count { $0.attempts.isEmpty && $0.nextAttempt ?? now > now })
     }
 }
 

@@ -6,6 +6,9 @@ public import AppStoreModel
 // sends them.
 
 extension SimulatedStore {
+    /// The time of the next planned event or attempt; `nil` if none is planned.
+    var nextDue: Timestamp? { [world.nextDue, outbox.nextDue].compactMap(\.self).min() }
+
     /// Turns the clock forward, and publishes each due event at its own time, because a version 1 notification contains
     /// the customer's receipt at the time of the event.
     public mutating func advance(to date: Timestamp) throws {
@@ -108,7 +111,9 @@ extension SimulatedStore {
     }
 
     /// Records the result of a delivery. The notification history shows the result.
-    public mutating func record(_ result: SendAttemptResult, of delivery: Outbox.Delivery) {
+    ///
+    /// - Parameter result: `nil` if the attempt was not made.
+    public mutating func record(_ result: SendAttemptResult?, of delivery: Outbox.Delivery) {
         outbox.record(result, of: delivery)
     }
 }
