@@ -79,8 +79,11 @@ struct Demo: AsyncParsableCommand {
         if makesNewKeys, let warning = kept?.ledgerWarning { throw ValidationError("--new-keys: \(warning)") }
         let plan = SimulatorPlan(
             catalogue: .example(bundleId: "com.example.notes", appAppleId: 1_234_567_890), speed: speed)
-        let (simulator, run, keepTime) = try plan.make(
+        let (made, run, keepTime) = try plan.make(
             in: kept, makesNewKeys: makesNewKeys, at: SystemClock.now(), logger)
+        var simulator = made
+        // However fast the clock, the server learns of each event at its instant.
+        simulator.watchers = 1
         let server = SimulatorServer(
             simulator,
             ports: [.control: controlPort, .production: productionPort, .sandbox: sandboxPort],
