@@ -56,6 +56,21 @@ import Testing
                 reconcilers.all[LedgerScope(bundleId: "com.example", environment: .production)])
         }
 
+        /// Lets the App Store show a notification about the subscriber, which it could not deliver.
+        func playNotifications() async throws {
+            let world = await transport.store.world
+            let occurrence = try #require(world.occurrences.first { $0.transaction != nil })
+            let token = try server.store.signer.notification(occurrence, from: world.catalogue)
+            let item =
+                #"{"signedPayload":"\#(token)","sendAttempts":[{"attemptDate":5,"sendAttemptResult":"TIMED_OUT"}]}"#
+            way.play { request in
+                guard request.path.hasSuffix("/notifications/history") else { return nil }
+                let page = #"{"hasMore":false,"notificationHistory":[\#(item)]}"#
+                return APIAnswer(
+                    status: 200, headers: ["content-type": "application/json"], body: Array(page.utf8))
+            }
+        }
+
         func periods() async throws -> Int {
             let (_, answer) = try await server.send(.get, "/v1/subscriptions/\(id)")
             return answer["transactions"]?.array?.count ?? 0
@@ -114,6 +129,11 @@ import Testing
                 return rest >= 0
             }
         }
+    }
+
+    /// The bodies of requests.
+    private final class Bodies: Sendable {
+        let all = Mutex<[String]>([])
     }
 
     // MARK: - The log
@@ -297,7 +317,10 @@ import Testing
             .post, "/v1/extensions",
             #"{"extendByDays":1,"extendReasonCode":0,"requestIdentifier":"\#(uuid)","productId":"month"}"#
         ),
-        (.get, "/v1/extensions/month/\(uuid)", ""),
+        (.get, "/v1/extensions/month/\(uuid)", ""), (.get, "/v1/transactions/1/app-store", ""),
+        (.get, "/v1/transactions/1/statuses", ""), (.get, "/v1/transactions/1/history", ""),
+        (.get, "/v1/transactions/1/app-transaction", ""), (.get, "/v1/notifications", ""),
+        (.post, "/v1/notifications/test", ""), (.get, "/v1/notifications/test/a_1", ""),
     ]
 
     @Test func `each route needs an In-App Purchase key, an App Store and its answer`() async throws {
@@ -308,6 +331,101 @@ import Testing
             let (xcode, refusal) = try await shop.server.send(method, path + "?environment=xcode", body)
             #expect(xcode == .badRequest && refusal["error"]?["code"]?.string == "invalidRequest", "\(path)")
         }
+    }
+
+    // MARK: - What a person asks
+
+    /// The questions about a customer, with a member that the first item of the answer has.
+    private static let questions = [
+        ("transactions/ID/app-store", "transaction"), ("transactions/ID/statuses", "renewalInfo"),
+        ("transactions/ID/history", "transaction"), ("transactions/ID/app-transaction", "appTransaction"),
+        ("notifications?since=0", "notification"),
+    ]
+
+    @Test(arguments: questions)
+    func `a question is answered with decoded documents alone, and records only on request`(
+        path: String, member: String
+    ) async throws {
+        let shop = try await Shop()
+        if path.hasPrefix("notifications") { try await shop.playNotifications() }
+        let path = "/v1/" + path.replacing("ID", with: shop.id)
+        let (status, answer) = try await shop.server.send(.get, path)
+        #expect(status == .ok && answer["complete"] == .bool(true), "\(answer.compactText)")
+        #expect(answer["items"]?.array?.first?[member]?.members?.isEmpty == false, "\(answer.compactText)")
+        // Neither a token nor an account.
+        let text = answer.compactText
+        #expect(!text.contains("eyJ") && !text.contains(shop.account), "\(text)")
+        #expect(answer["recorded"] == nil)
+        #expect(try await shop.periods() == 0)
+        guard member != "appTransaction" else { return }
+        let (_, recorded) = try await shop.server.send(
+            .get, path + (path.contains("?") ? "&" : "?") + "record=true")
+        #expect(recorded["recorded"]?.integer ?? 0 > 0, "\(recorded.compactText)")
+        #expect(try await shop.periods() > 0)
+    }
+
+    @Test func `only notifications that failed are asked for, from the time that a person names`() async throws {
+        let shop = try await Shop()
+        let asked = Bodies()
+        shop.way.play { request in
+            asked.all.withLock { $0.append(String(decoding: request.body, as: UTF8.self)) }
+            return nil
+        }
+        let since = Self.now.advanced(by: .seconds(-7 * 86_400)).milliseconds
+        for query in ["", "?since=\(since)&onlyFailures=true&transactionId=\(shop.id)"] {
+            #expect(try await shop.server.send(.get, "/v1/notifications" + query).0 == .ok)
+        }
+        let bodies = try asked.all.withLock { $0 }.map { try JSONValue(parsing: $0.utf8) }
+        let day = Self.now.advanced(by: .seconds(-86_400)).milliseconds
+        #expect(bodies.map { $0["startDate"]?.integer } == [day, since])
+        #expect(bodies.map { $0["onlyFailures"] } == [nil, .bool(true)])
+        #expect(bodies.map { $0["transactionId"]?.string } == [nil, shop.id])
+    }
+
+    @Test func `a refused document is said, and the rest of the answer is there`() async throws {
+        let shop = try await Shop()
+        shop.way.play { request in
+            guard request.target.contains("/history/") else { return nil }
+            let page = #"{"hasMore":false,"revision":"a","signedTransactions":["x.y.z"]}"#
+            return APIAnswer(status: 200, headers: ["content-type": "application/json"], body: Array(page.utf8))
+        }
+        let (status, answer) = try await shop.server.send(.get, "/v1/transactions/\(shop.id)/history?record=true")
+        #expect(status == .ok && answer["recorded"]?.integer == 0, "\(answer.compactText)")
+        #expect(answer["items"]?.array?.first?["refusal"]?.string?.hasPrefix("malformed") == true)
+    }
+
+    @Test func `a history without an end is read for a while, and the answer says so`() async throws {
+        let shop = try await Shop()
+        let pages = Rest(0)
+        shop.way.play(delay: 100) { _ in
+            _ = pages.take()
+            let page = #"{"hasMore":true,"revision":"\#(pages.count)","signedTransactions":["x"]}"#
+            return APIAnswer(status: 200, headers: ["content-type": "application/json"], body: Array(page.utf8))
+        }
+        let (status, answer) = try await shop.server.send(.get, "/v1/transactions/\(shop.id)/history")
+        #expect(status == .ok && answer["complete"] == .bool(false))
+        #expect(-pages.count <= 201)
+    }
+
+    @Test func `a test notification has an id, and its result once Apple made an attempt`() async throws {
+        let shop = try await Shop()
+        #expect(try await shop.server.send(.post, "/v1/notifications/test").0 == .notFound)
+        await shop.transport.update { $0.notificationURLs[.production] = "http://127.0.0.1:1/" }
+        let (status, answer) = try await shop.server.send(.post, "/v1/notifications/test")
+        let id = try #require(answer["id"]?.string)
+        #expect(status == .ok && !id.isEmpty)
+        let path = "/v1/notifications/test/\(id)"
+        let (missing, error) = try await shop.server.send(.get, path)
+        #expect(missing == .notFound && error["error"]?["code"]?.string == "notFound", "\(error.compactText)")
+        shop.way.play { request in
+            guard request.target.contains("/test/") else { return nil }
+            let body = #"{"signedPayload":"x","sendAttempts":[{"attemptDate":5,"sendAttemptResult":"TLS_ISSUE"}]}"#
+            return APIAnswer(status: 200, headers: ["content-type": "application/json"], body: Array(body.utf8))
+        }
+        let (_, result) = try await shop.server.send(.get, path)
+        let attempt = result["items"]?.array?.first?["attempts"]?.array?.first
+        #expect(attempt?["result"]?.string == "TLS_ISSUE" && attempt?["at"]?.integer == 5, "\(result.compactText)")
+        #expect(attempt?["meaning"]?.string?.contains("certificate") == true)
     }
 
     // MARK: - Without a usable answer

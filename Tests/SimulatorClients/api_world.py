@@ -168,6 +168,16 @@ def live(world):
     call("lookUpOrder", id=monthly["orderId"])
     call("readRefunds", id=id)
     call("setAppAccountToken", {"appAccountToken": account}, id=lifetime)
+    call("askTransaction", id=id)
+    call("askStatuses", id=id, record="true")
+    call("askHistory", id=id)
+    call("askAppTransaction", id=id)
+    call("askNotifications", since=simulator.now() - 86_400_000, onlyFailures="true")
+    call("askNotifications", since=simulator.now() - 30 * 86_400_000)
+    test = call("requestTestNotification")["id"]
+    world.notify(1)
+    eventually(lambda: world.request("get", f"/v1/notifications/test/{test}")[0] == 200 or None)
+    call("getTestNotification", id=test)
     uuid = "0f8f6b5e-5d3c-4c4b-9d0e-6a1d3c2b1a01"
     extension = {"extendByDays": 7, "extendReasonCode": 3, "requestIdentifier": uuid}
     call("extendSubscription", extension, id=id)

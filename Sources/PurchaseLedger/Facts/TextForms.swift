@@ -42,6 +42,9 @@ extension TextForm {
         "A UUID", 36...36, .characters, .only("0123456789ABCDEFabcdef-", "hexadecimal digits and hyphens"))
     /// Apple's limit.
     package static let extensionID = TextForm("The id of an extension", 1...128, .characters)
+    /// Longer than Apple's, a UUID and a time. The id stands in paths.
+    package static let testNotificationID = TextForm(
+        "The id of a test notification", 1...128, .characters, .letters("-_"))
     /// Longer than keys in PEM, and than paths of files.
     package static let setting = TextForm("Any other text in the configuration", 0...4096, .bytes, .lines)
     /// Longer than all kinds of events together.
@@ -50,6 +53,7 @@ extension TextForm {
     /// The forms in the order of the table.
     package static let all: [TextForm] = [
         customerID, bundleID, catalogueName, grantID, why, reason, author, attributeName, attributeValue, webhookURL,
-        requestID, transactionID, purchaseID, orderID, uuid, extensionID, setting, other,
+        requestID, transactionID, purchaseID, orderID, uuid, extensionID, testNotificationID, setting,
+        other,
     ]
 }

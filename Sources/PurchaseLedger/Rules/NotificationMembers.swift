@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import AppStoreModel
+package import AppStoreModel
 
 // What an event says about a notification of which no other event tells.
 
@@ -25,6 +25,11 @@ extension EventContent {
     }
 }
 
+extension Evidence {
+    /// The decoded members of a signed token, without tokens and accounts; `nil` for a receipt.
+    package var members: JSONValue? { NotificationMembers.all(of: self) }
+}
+
 /// The members of a notification that its event has.
 enum NotificationMembers {
     /// The most bytes of the members as JSON. With a transaction and its renewal Apple's have less than 3 KB. The most
@@ -38,18 +43,24 @@ enum NotificationMembers {
     /// The members of the payload that are in no other member of the event.
     private static let envelope: Set = ["notificationType", "subtype", "notificationUUID", "version", "signedDate"]
 
-    /// The decoded members. Instead of a token, such as `signedTransactionInfo`, there are the members of its payload,
-    /// as `transactionInfo`. An event names no customer in its content, so account tokens are left out.
+    /// The decoded members that no other member of the event has; `nil` if they are too long.
     static func members(of document: Evidence) -> JSONValue? {
+        guard let members = all(of: document)?.members else { return nil }
+        let own = JSONValue.object(members.filter { !envelope.contains($0.name) })
+        return own.members?.isEmpty == false && own.compactText.utf8.count <= maxBytes ? own : nil
+    }
+
+    /// The decoded members of a token. Instead of a token inside of it, such as `signedTransactionInfo`, there are the
+    /// members of its payload, as `transactionInfo`. An event names no customer in its content, so account tokens are
+    /// left out.
+    static func all(of document: Evidence) -> JSONValue? {
         guard let payload = document.jws.flatMap(decoded) else { return nil }
         let parts = Dictionary(
             document.parts.compactMap { part in
                 part.jws.flatMap(decoded).map { (String(decoding: part.document, as: UTF8.self), $0) }
             }
         ) { first, _ in first }
-        guard case .object(let members) = readable(payload, parts, depth: 0) else { return nil }
-        let own = JSONValue.object(members.filter { !envelope.contains($0.name) })
-        return own.members?.isEmpty == false && own.compactText.utf8.count <= maxBytes ? own : nil
+        return readable(payload, parts, depth: 0)
     }
 
     private static func decoded(_ token: JWS) -> JSONValue? { JSONValue(readable: token.payload) }

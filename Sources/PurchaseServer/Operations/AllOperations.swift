@@ -13,7 +13,8 @@ extension Operation {
         ShowWebhook.self, ChangeWebhook.self, RemoveWebhook.self, GetWebhookSecret.self, ListWebhookAttempts.self,
         RotateWebhook.self, PauseWebhook.self, ResumeWebhook.self, TestWebhook.self, ReplayWebhook.self,
         BackfillCustomer.self, LookUpOrder.self, ReadRefunds.self, SetAppAccountToken.self, ExtendSubscription.self,
-        ExtendAll.self, GetExtension.self, SignPromotionalOffer.self, SignIntroductoryOffer.self,
-        SignAdvancedCommerce.self, SignCustomerOffer.self,
+        ExtendAll.self, GetExtension.self, AskTransaction.self, AskStatuses.self, AskHistory.self,
+        AskAppTransaction.self, AskNotifications.self, RequestTestNotification.self, GetTestNotification.self,
+        SignPromotionalOffer.self, SignIntroductoryOffer.self, SignAdvancedCommerce.self, SignCustomerOffer.self,
     ]
 }

@@ -101,7 +101,8 @@ extension Reconciler {
         return (evidence, refusal)
     }
 
-    private static func evidence(in subscription: CheckedSubscription) throws(VerificationError) -> [Evidence] {
+    /// The valid documents, without renewal info that must not be recorded.
+    static func evidence(in subscription: CheckedSubscription) throws(VerificationError) -> [Evidence] {
         guard let transaction = try subscription.transaction?.result.get() else { return [] }
         var renewalInfo = try subscription.renewalInfo?.result.get()
         // Apple still says grace without signing its end. The renewal info would take back what a signed

@@ -41,10 +41,11 @@ struct Grants: AsyncParsableCommand {
 struct AppStoreCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "app-store",
-        abstract: "Look up orders and refunds, extend subscriptions, and set accounts, at the App Store.",
+        abstract: "Ask the App Store, extend subscriptions, and set accounts.",
         discussion: """
             Each command prints a JSON document. All but consumption and consume ask the App Store with the app's \
-            inAppPurchaseKey, and record the signed documents in the answer. A server may run on the ledger meanwhile.
+            inAppPurchaseKey. Commands with --record record the signed documents in the answer only with this option, \
+            all others always. A server may run on the ledger meanwhile.
 
             Exit status: 0 done; 1 refused or not answered, with code and reason on standard error; 2 wrong usage.
             """,
