@@ -229,6 +229,9 @@ extension SQLiteLedgerStorage {
     public func report() async throws -> StorageReport {
         var report = StorageReport()
         report.lockFailure = lock?.failure
+        report.writeRefusal = file.flatMap { file in
+            file.mayBeWritten ? nil : "This user may not write \(file.path) or its folder."
+        }
         report.warnings = [file.flatMap { Self.exposure(of: $0.path) }].compactMap(\.self)
         if logCondition == .interrupted {
             report.notes = ["The last write was interrupted before its acknowledgement, and was undone"]

@@ -42,6 +42,9 @@ public struct ServerApplication: Sendable {
     /// The simulator whose time ``now`` returns, for demonstrations; `nil` for the machine's time.
     public var simulatorClock: SimulatorClock?
 
+    /// The keyed digest of the configuration, which only the port for health answers; `nil` for none.
+    package var configurationDigest: String?
+
     /// The requests that the log includes.
     public var requestLog = RequestLogPolicy.all
 
@@ -107,7 +110,7 @@ public struct ServerApplication: Sendable {
                 hostname: healthHostname == nil ? "hostname" : "healthHostname", port: "healthPort")
             let counter = ConnectionCounter(bounds.ofHealth, setting: "healthConnections", clock: clock, logger: logger)
             services.append(
-                application(settings, logged().add(healthRoutes), address, Self.healthLoops, counter) {
+                application(settings, logged().add(routesOfHealthPort), address, Self.healthLoops, counter) {
                     onListening(.health, $0)
                 })
         }
@@ -249,6 +252,10 @@ public struct ServerApplication: Sendable {
             guard let refusal = error as? Refusal ?? refused ?? ErrorResponder.fault(error) else { throw error }
             return Reply(json: ErrorBody(refusal).json, status: refusal.status)
         }
+    }
+
+    private var routesOfHealthPort: [APIRoute] {
+        healthRoutes + (configurationDigest.map { [HealthRoutes.configuration($0)] } ?? [])
     }
 
     private var healthRoutes: [APIRoute] {

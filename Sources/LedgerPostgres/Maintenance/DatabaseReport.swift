@@ -35,6 +35,10 @@ extension PostgresLedgerStorage {
             'synchronous_standby_names', 'statement_timeout', 'fsync', 'full_page_writes']) AS name
         UNION ALL SELECT 'role', current_user::text
         UNION ALL SELECT 'standbys', count(*)::text FROM pg_stat_replication
+        UNION ALL SELECT 'refusal', CASE WHEN pg_is_in_recovery() THEN 'The database is a standby.'
+            WHEN current_setting('default_transaction_read_only') = 'on' THEN 'default_transaction_read_only is on.'
+            WHEN NOT has_table_privilege('quittance.records', 'INSERT') THEN 'The role may not write the tables.'
+            ELSE '' END
         """)
 
     private static let quarterFacts = PostgresStatement.once(
@@ -76,6 +80,7 @@ extension StorageReport {
             ("statementTimeout", fact("statement_timeout")),
             ("quarters", quarters.all.isEmpty ? "none" : quarters.all),
         ]
+        writeRefusal = server["refusal"].flatMap { $0.isEmpty ? nil : $0 }
         warn(about: server, session)
         if quarters.last < quarters.next, !quarters.mayAdd {
             warnings.append(

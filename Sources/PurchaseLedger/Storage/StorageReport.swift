@@ -11,6 +11,8 @@ public struct StorageReport: Sendable {
     /// The reason why other servers could not be locked out of a ledger that only one server may use; `nil` without
     /// such a failure.
     public var lockFailure: String?
+    /// Why this process may not write the ledger, as a sentence; `nil` if it may. Nothing was written to find this out.
+    public var writeRefusal: String?
     /// A text that two storages share if and only if they are the same ledger, whatever their addresses; `nil` if
     /// unknown.
     public var identity: String?

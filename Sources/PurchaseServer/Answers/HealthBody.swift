@@ -14,3 +14,9 @@ struct HealthBody: Encodable, Sendable {
     /// The address of the simulator whose time the server uses; absent if the server uses the machine's time.
     var simulatorClock: String?
 }
+
+/// The JSON of `/health/configuration`.
+struct ConfigurationBody: Encodable, Sendable {
+    /// The digest, as `ServerConfiguration.digest(key:)` makes it.
+    var digest: String
+}

@@ -87,7 +87,7 @@ package final class HistoryWatch: Sendable {
 extension LateHistory {
     /// The sentence appears in the readiness response, which is public. It therefore quotes only the first sentence of
     /// the failure: the others may name the key.
-    fileprivate var sentence: String {
+    package var sentence: String {
         let reason = failure.map { failure in
             let sentence = failure.firstRange(of: ". ").map { String(failure[..<$0.lowerBound]) } ?? failure
             return sentence.hasSuffix(".") ? sentence : sentence + "."

@@ -38,6 +38,9 @@ struct ConfigurationFile {
         }
     }
 
+    /// The apps as text.
+    var appsText: String? { root.value["apps"]?.compactText }
+
     /// The line of a setting.
     func line(of name: String) -> Int? { error(name, "").line }
 

@@ -2,6 +2,7 @@
 
 public import AppStoreModel
 package import AppStoreTrust
+import Crypto
 public import Logging
 public import PurchaseLedger
 
@@ -71,6 +72,8 @@ public struct ServerConfiguration: Sendable {
     private var givenNames: [String: String] = [:]
     /// The lines of the settings that the file gave.
     private var givenLines: [String: Int] = [:]
+    /// The texts of the given settings and of the apps, as given, which may have secrets.
+    @Hidden private var givenTexts: [String: String] = [:]
     /// The path of the file, for errors; `nil` if there is no file.
     package var file: String?
     /// The variables that Kubernetes made for services, in order. The server does not treat these variables as
@@ -300,6 +303,7 @@ extension ServerConfiguration {
             guard let value = variables[setting.variable] ?? file?.settings[setting.name] else { continue }
             givenNames[setting.name] = variables[setting.variable] == nil ? setting.name : setting.variable
             givenLines[setting.name] = variables[setting.variable] == nil ? file?.line(of: setting.name) : nil
+            givenTexts[setting.name] = value
             guard !setting.read(&self, value) else { continue }
             let message = setting.fault(value)
             guard variables[setting.variable] == nil, let file else {
@@ -308,6 +312,7 @@ extension ServerConfiguration {
             throw file.error(setting.name, message)
         }
         apps = file?.apps ?? []
+        givenTexts["apps"] = file?.appsText
     }
 
     /// Checks that requests to the App Store use TLS, or stay on this machine. An attacker who reads a bearer token on
@@ -384,12 +389,31 @@ extension ServerConfiguration {
     }
 
     /// Sets the value of a command's option. An option overrides the file and the environment.
+    ///
+    /// - Parameter text: The value as the file has it; `nil` for the description of `value`.
     package mutating func set<Value>(
-        _ path: WritableKeyPath<ServerConfiguration, Value>, to value: Value, _ setting: String, by option: String
+        _ path: WritableKeyPath<ServerConfiguration, Value>, to value: Value, _ setting: String, by option: String,
+        text: String? = nil
     ) {
         self[keyPath: path] = value
+        givenTexts[setting] = text ?? "\(value)"
         givenNames[setting] = option
         givenLines[setting] = nil
+    }
+
+    /// The settings of addresses, which an answer proves, and of the log, which decides no answer.
+    private static let undigested: Set = [
+        "hostname", "port", "healthHostname", "healthPort", "logLevel", "logFormat", "requestLog",
+    ]
+
+    /// A text that differs for different configurations. Without the key, nobody can guess a configuration by it.
+    package func digest(key: [UInt8]) -> String {
+        let settings = givenTexts.filter { !Self.undigested.contains($0.key) }.sorted { $0.key < $1.key }
+            .map { "\($0.key)=\($0.value)" }
+        let text = (settings + apps.map(\.identity.bundleId)).joined(separator: "\n")
+        let code = HMAC<SHA256>.authenticationCode(
+            for: Array("quittance configuration\n\(text)".utf8), using: SymmetricKey(data: key))
+        return code.hexadecimal
     }
 
     /// - Throws: ``ConfigurationError`` if both listeners have the same address. Two ports 0 are no conflict, because

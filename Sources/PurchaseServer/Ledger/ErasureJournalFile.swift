@@ -68,6 +68,13 @@ public final class ErasureJournalFile: Sendable {
     /// The journal to which erasures are added.
     public var journal: (any ErasureJournal)? { journals.last }
 
+    /// The key of the first journal in a file, which only the file's owner knows; `nil` if there is none.
+    ///
+    /// - Throws: `LedgerStorageError.unavailable` if the file exists but cannot be read.
+    package static func key(at path: String) throws -> [UInt8]? {
+        try ErasureSection.all(in: text(of: path)).first?.key
+    }
+
     /// The content of a journal's file; empty if the file does not exist.
     ///
     /// - Throws: `LedgerStorageError.unavailable` if the file exists but cannot be read.
@@ -176,21 +183,41 @@ extension Ledger {
             try file.beginJournal()
             file.journal.map(keepErasures(inNew:))
         }
+        let lost = Self.lost(notes, counts, isOnly: isOnly)
+        if accepts { try await acceptLoss(of: lost) }
+        return (erased, Self.concern(file.path, file.damagedLine, lacks: !lost.isEmpty && !accepts))
+    }
+
+    /// The concern that ``replay(_:isOnly:accepts:)`` would return, without any change of the file or the ledger.
+    ///
+    /// - Throws: `LedgerStorageError`, with `damaged` if the file is not a journal.
+    package func erasureConcern(at path: String, isOnly: Bool) async throws -> String? {
+        let text = try ErasureJournalFile.text(of: path)
+        try ErasureSection.requireJournal(text, path)
+        let counts = ErasureSection.all(in: text).compactMap { section in
+            section.key.map { (Journal.id($0), Int64(section.lines.count)) }
+        }
+        let lost = Self.lost(try await erasureNotes(), Dictionary(counts) { $1 }, isOnly: isOnly)
+        return Self.concern(path, ErasureSection.damagedLine(in: text), lacks: !lost.isEmpty)
+    }
+
+    /// The notes of journals that lack erasures.
+    ///
+    /// - Parameter counts: The number of erasures in each journal of a file.
+    private static func lost(_ notes: [ErasureNote], _ counts: [String: Int64], isOnly: Bool) -> [ErasureNote] {
         // A server that is new to a shared ledger looks like one that lost its journal, until its first erasure.
         let isNew = counts.values.allSatisfy { $0 == 0 } && !notes.contains { counts[$0.journal] != nil }
-        let lost = notes.filter { $0.known > counts[$0.journal] ?? (isOnly || isNew ? 0 : .max) }
-        if accepts { try await acceptLoss(of: lost) }
-        let damage = file.damagedLine.map { "is damaged in line \($0)" }
-        let lack = lost.isEmpty || accepts ? nil : "lacks deletions that the ledger knows"
-        let faults = [damage, lack].compactMap(\.self)
-        guard !faults.isEmpty else { return (erased, nil) }
-        return (
-            erased,
+        return notes.filter { $0.known > counts[$0.journal] ?? (isOnly || isNew ? 0 : .max) }
+    }
+
+    private static func concern(_ path: String, _ damagedLine: Int?, lacks: Bool) -> String? {
+        let damage = damagedLine.map { "is damaged in line \($0)" }
+        let faults = [damage, lacks ? "lacks deletions that the ledger knows" : nil].compactMap(\.self)
+        guard !faults.isEmpty else { return nil }
+        return """
+            The journal of erasures \(path) \(faults.joined(separator: ", and ")): deleted customers may come back \
+            with a backup. docs/ledger.md says how to end this
             """
-            The journal of erasures \(file.path) \(faults.joined(separator: ", and ")): deleted customers may come \
-            back with a backup. docs/ledger.md says how to end this
-            """
-        )
     }
 }
 
@@ -331,8 +358,10 @@ private final class Journal: ErasureJournal {
         self.file = file
         self.key = key
         state = Mutex((section.records, Int64(section.lines.count), String(section.lines.last ?? section.header)))
-        id = SHA256.hash(data: key).prefix(8).hexadecimal
+        id = Self.id(key)
     }
+
+    static func id(_ key: [UInt8]) -> String { SHA256.hash(data: key).prefix(8).hexadecimal }
 
     func name(of id: CustomerID) -> String {
         let text = Array(id.bundleId.utf8) + [0] + Array(id.id.utf8)

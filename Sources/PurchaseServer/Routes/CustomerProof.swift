@@ -34,6 +34,9 @@ public struct CustomerProof: Sendable {
 
     @Hidden private var key: Key
 
+    /// Whether the configuration has a secret, and not a public key.
+    package var hasSecret: Bool { if case .secret = key { true } else { false } }
+
     /// Checks tokens with an HMAC-SHA-256 (`HS256`).
     ///
     /// - Parameter secret: The key, as UTF-8.

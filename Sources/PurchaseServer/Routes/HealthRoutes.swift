@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import AppStoreModel
+package import AppStoreModel
 import Hummingbird
 package import Logging
 import PurchaseLedger
@@ -11,6 +11,13 @@ struct HealthRoutes: Sendable {
     /// The address of the simulator whose time the server uses; `nil` for the machine's time.
     let simulator: String?
     let now: @Sendable () -> Timestamp
+
+    /// The route that only `healthPort` has, for `quittance doctor`.
+    static func configuration(_ digest: String) -> APIRoute {
+        APIRoute(.get, "/health/configuration", "returns a keyed digest of the configuration") { _, _ in
+            try Answer(ConfigurationBody(digest: digest))
+        }
+    }
 
     var routes: [APIRoute] {
         [
@@ -44,10 +51,13 @@ struct HealthRoutes: Sendable {
 }
 
 extension LedgerService {
+    /// The time of the last accepted notification; `nil` if none is known.
+    package func lastNotificationTime() async throws -> Timestamp? { try await lastNotification.time(in: ledger) }
+
     /// Logs the time of the last accepted notification, for the log of the server's start.
     package func logLastNotification(to logger: Logger) async {
         do {
-            let time = try await lastNotification.time(in: ledger)
+            let time = try await lastNotificationTime()
             logger.notice(
                 time == nil ? "No accepted notification is known" : "The last notification was accepted",
                 metadata: time.map { ["at": .string($0.iso8601)] })

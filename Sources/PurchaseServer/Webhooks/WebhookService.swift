@@ -2,7 +2,7 @@
 
 import AppStoreModel
 import Logging
-import PurchaseLedger
+package import PurchaseLedger
 import ServiceLifecycle
 import Synchronization
 
@@ -59,18 +59,7 @@ package struct WebhookService: Service {
 
     /// Begins and ends deliveries, according to the endpoints in the ledger.
     private func look(_ running: RunningDeliveries) async throws {
-        let endpoints = try await parts.ledger.webhookEndpoints().filter { apps.contains($0.bundleId) }
-        var active = endpoints.filter { $0.state == .active }
-        var concerns = endpoints.compactMap(\.concern)
-        if !active.isEmpty, let fault = try await secretFault() {
-            concerns = [fault] + concerns
-            active = []
-        }
-        for endpoint in active {
-            guard let fault = EndpointRequests.fault(of: endpoint, parts.networks) else { continue }
-            concerns.append("The webhook \(endpoint.id) of \(endpoint.bundleId) is not served: \(fault)")
-            active.removeAll { $0 == endpoint }
-        }
+        let (active, concerns) = try await parts.ledger.servedWebhooks(of: apps, fingerprint, parts.networks)
         watch.show(concerns)
         running.keep(active)
         for endpoint in active where !running.has(endpoint) {
@@ -93,16 +82,42 @@ package struct WebhookService: Service {
             watch.noteChange()
         }
     }
+}
 
-    /// The reason why this server must not sign for the ledger's endpoints; `nil` if it may.
-    private func secretFault() async throws -> String? {
+extension Ledger {
+    /// The active endpoints that a server serves, and why others get nothing, as sentences for the operator.
+    ///
+    /// - Parameters:
+    ///   - apps: The apps of the server. Endpoints of other apps wait for a server that has them.
+    ///   - fingerprint: The fingerprint of the server's secret file; `nil` without a file.
+    ///   - networks: The networks to which requests may go although they are not public.
+    package func servedWebhooks(
+        of apps: Set<String>, _ fingerprint: String?, _ networks: [IPNetwork]
+    ) async throws -> (served: [WebhookEndpoint], concerns: [String]) {
+        let endpoints = try await webhookEndpoints().filter { apps.contains($0.bundleId) }
+        var active = endpoints.filter { $0.state == .active }
+        var concerns = endpoints.compactMap(\.concern)
+        if !active.isEmpty, let fault = try await webhookSecretFault(fingerprint) {
+            concerns = [fault] + concerns
+            active = []
+        }
+        for endpoint in active {
+            guard let fault = EndpointRequests.fault(of: endpoint, networks) else { continue }
+            concerns.append("The webhook \(endpoint.id) of \(endpoint.bundleId) is not served: \(fault)")
+            active.removeAll { $0 == endpoint }
+        }
+        return (active, concerns)
+    }
+
+    /// The reason why a server must not sign for the ledger's endpoints; `nil` if it may.
+    private func webhookSecretFault(_ fingerprint: String?) async throws -> String? {
         guard let fingerprint else {
             return """
                 The ledger has webhooks, and this server delivers none: set webhookSecretFile to the file that all \
                 servers of the ledger share.
                 """
         }
-        guard let known = try await parts.ledger.webhookFingerprint(), known != fingerprint else { return nil }
+        guard let known = try await webhookFingerprint(), known != fingerprint else { return nil }
         return """
             webhookSecretFile is not the file with which the ledger's webhooks were made, so this server delivers \
             none: receivers would take its signatures for forged.
