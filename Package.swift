@@ -240,8 +240,9 @@ let package = Package(
         .testTarget(
             name: "QuittanceTests",
             dependencies: [
-                "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "LedgerSQLite", "PurchaseLedger",
-                "PurchaseServer", "TestData", "TestPostgres", "TestProcess", "TestWorld", "quittance", "simulate-check",
+                "AppStoreAPI", "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "LedgerSQLite", "PurchaseLedger",
+                "PurchaseLedgerTesting", "PurchaseServer", "Reconciliation", "TestData", "TestPostgres", "TestProcess",
+                "TestWorld", "quittance", "simulate-check",
                 argumentParser, asyncHTTPClient, grdb, nioCore, nioHTTP1, nioPosix,
             ]),
     ],

@@ -17,6 +17,7 @@ struct Quittance: AsyncParsableCommand {
               quittance verify receipt.b64 --bundle-id com.example.notes
               quittance convert receipt.b64 --to modern
               quittance serve --config quittance.json
+              quittance doctor --config quittance.json
               quittance simulate --notify http://127.0.0.1:8080/notifications/v2
 
             Exit status: 0 done or verified; 1 refused, with code and reason on standard error; 2 unreadable input or \
@@ -24,9 +25,9 @@ struct Quittance: AsyncParsableCommand {
             """,
         version: "quittance \(ProgramVersion.text)",
         subcommands: [
-            Inspect.self, Verify.self, Convert.self, Serve.self, Keys.self, Backup.self, Restore.self, Copy.self,
-            Migrate.self, Check.self, Rebuild.self, BackfillCommand.self, Jobs.self, AppStoreCommand.self, Sign.self,
-            Simulate.self, Demo.self, Watch.self, Events.self, Products.self, CustomerCommand.self,
+            Inspect.self, Verify.self, Convert.self, Serve.self, Doctor.self, Keys.self, Backup.self, Restore.self,
+            Copy.self, Migrate.self, Check.self, Rebuild.self, BackfillCommand.self, Jobs.self, AppStoreCommand.self,
+            Sign.self, Simulate.self, Demo.self, Watch.self, Events.self, Products.self, CustomerCommand.self,
             PurchasesCommand.self, Grants.self, Webhooks.self, ConfigTopic.self,
         ])
 

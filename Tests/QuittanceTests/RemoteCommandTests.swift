@@ -61,7 +61,7 @@ import Testing
     private static func commands() throws -> [(words: [String], part: String)] {
         let found = try Project.text("docs/support.md").matches(of: /(?m)(?:^|`)quittance ([^`\n]+)/)
             .map { String($0.1) }
-        let others = found.filter { $0.prefixMatch(of: /products|jobs|events|watch/) == nil }.map { ($0, "") }
+        let others = found.filter { $0.prefixMatch(of: /products|jobs|events|watch|doctor/) == nil }.map { ($0, "") }
         return (known + others).map { command, part in
             let line = command.replacing(" --config quittance.json", with: "")
             let words = line.matches(of: /'([^']*)'|[^ ]+/).map { String($0.1 ?? $0.0) }

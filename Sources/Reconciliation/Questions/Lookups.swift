@@ -5,7 +5,7 @@ package import AppStoreModel
 import AppStoreTrust
 package import PurchaseLedger
 
-// Asks the App Store what a person wants to know. The ledger records the documents in an answer only on request.
+// Questions of a person to the App Store. The ledger records the documents in an answer only on request.
 
 /// An answer of the App Store to a person.
 package struct Lookup: Sendable {

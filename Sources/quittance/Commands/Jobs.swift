@@ -152,10 +152,7 @@ struct Jobs: AsyncParsableCommand {
             var count = 0
             var left = 0
             try await filter.forEach(in: ledger) { job in
-                // A decided consumption request keeps its outcome. A lease has no work to do: it only marks the work of
-                // its holder as running.
-                let isOpen = job.id.kind != .consumption || ConsumptionQuestion(job)?.state == .waiting
-                guard isOpen, !Job.leases.contains(job.id.kind), name == nil || name == job.id.name else { return }
+                guard job.isWork, name == nil || name == job.id.name else { return }
                 guard !job.mayBeLeased(at: now) else { return left += 1 }
                 var next = job
                 next.dueAt = min(job.dueAt, now)
@@ -173,6 +170,13 @@ struct Jobs: AsyncParsableCommand {
 }
 
 extension Job {
+    /// Whether the job has work to do. A decided consumption request keeps its outcome, and a lease only marks the work
+    /// of its holder as running.
+    var isWork: Bool {
+        let isOpen = id.kind != .consumption || ConsumptionQuestion(self)?.state == .waiting
+        return isOpen && !Job.leases.contains(id.kind)
+    }
+
     /// The job's line in the list, made printable because names and reasons may come from other programs.
     fileprivate var line: String {
         let parts = [

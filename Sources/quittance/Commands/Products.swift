@@ -50,7 +50,7 @@ struct Products: AsyncParsableCommand {
 }
 
 /// The bought products of one app and environment, compared with the app's products in the configuration.
-private struct ProductComparison {
+struct ProductComparison {
     let scope: LedgerScope
     let isConfigured: Bool
     /// The bought products missing from the configuration.

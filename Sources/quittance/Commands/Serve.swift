@@ -38,63 +38,30 @@ struct Serve: AsyncParsableCommand {
                   --bundle-id com.example.notes
               quittance serve --database postgresql:///ledger --bundle-id com.example.notes
               quittance serve --config quittance.json
+              quittance serve --config quittance.json --check
 
             \(ConfigTopic.appStoreOptions)
             """)
 
-    @OptionGroup(visibility: .inTopic) var options: ServerOptions
-    @OptionGroup(visibility: .inTopic) var trust: TrustOptions
-    @OptionGroup(visibility: .inTopic) var appStoreServer: AppStoreServerOptions
+    @OptionGroup var serving: ServeOptions
 
-    @Option(help: "The port to listen on; 0 takes any free port. Default: 8080.")
-    var port: Int?
-
-    @Option(help: "The address to listen on. Default: 127.0.0.1.")
-    var hostname: String?
-
-    @Option(
+    @Flag(
         help: """
-            The environment of /verifyReceipt: production (the default) or sandbox. For receipts of the other \
-            environment the status is 21007 or 21008.
-            """,
-        transform: { try Environment.option($0, allowed: [.production, .sandbox]) })
-    var environment: Environment?
-
-    @Option(
-        name: .customLong("bundle-id"),
-        help: "An app whose purchases the ledger records, in addition to the configured apps. May be repeated."
-    )
-    var bundleIds: [String] = []
-
-    @Option(
-        name: .customLong("simulator-clock"),
-        help: """
-            The control port of an App Store simulator whose time the server takes, such as http://127.0.0.1:9000. \
-            Only with --root of that simulator: a server that trusts Apple's roots refuses it.
-            """,
-        transform: { text in
-            guard ServerConfiguration.isSimulatorAddress(text) else {
-                throw ValidationError("--simulator-clock takes \(ServerConfiguration.simulatorAddress).")
-            }
-            return text
-        })
-    var simulatorClock: String?
-
-    func validate() throws {
-        if let hostname, !ServerConfiguration.isHostname(hostname) {
-            throw ValidationError("--hostname takes \(ServerConfiguration.expectedHostname).")
-        }
-        guard (0...65535).contains(port ?? 0) else { throw ValidationError("--port takes a number from 0 to 65535.") }
-        for bundleId in bundleIds { try TextForm.bundleID.require(bundleId, in: "--bundle-id") }
-    }
+            Read all that the server would read, print faults and hints, open no port, and change nothing. Exit \
+            status: 0 without faults, 1 with.
+            """)
+    var check = false
 
     func run() async throws {
+        if check {
+            var examination = Examination(serving)
+            return try await examination.check()
+        }
         ServerSignals.ignore()
-        let configuration = try resolvedConfiguration()
-        try Self.requireLedgerAndApps(configuration)
+        let configuration = try serving.configuration()
         let composition = Composition(configuration: configuration)
         let logger = composition.logger()
-        try appStoreServer.check(configuration) { logger.warning("\($0)") }
+        try serving.appStoreServer.check(configuration) { logger.warning("\($0)") }
         logger.info("Quittance starts", metadata: ["version": "\(ProgramVersion.text)"])
         if !configuration.passedOver.isEmpty {
             logger.warning(
@@ -114,7 +81,8 @@ struct Serve: AsyncParsableCommand {
         try Self.warn(ofSimulatedRoots: composition.verifier().roots, logger)
         let share = configuration.shareOfServer
         try await composition.run(
-            .serving, share: share, trustsOtherRoots: trust.trustsOtherRoots, logger, warn: { logger.warning("\($0)") }
+            .serving, share: share, trustsOtherRoots: serving.trust.trustsOtherRoots, logger,
+            warn: { logger.warning("\($0)") }
         ) { service, composition in
             try await serve(composition, service, logger)
         }
@@ -135,41 +103,10 @@ struct Serve: AsyncParsableCommand {
         }
     }
 
-    /// Checks that a configuration with apps, other roots or a simulator's clock has a ledger, and that a configuration
-    /// with a ledger has apps.
-    private static func requireLedgerAndApps(_ configuration: ServerConfiguration) throws {
-        let error: String? =
-            switch (configuration.database == nil, configuration.apps.isEmpty, configuration.roots.isEmpty) {
-            case (true, false, _): "The apps need a ledger for their purchases: pass --database sqlite:PATH."
-            case (true, true, false): "Other roots need a ledger: pass --database sqlite:PATH."
-            case (false, true, _): "A ledger needs an app: pass --bundle-id, or add apps to the configuration."
-            case (true, true, true), (false, false, _): nil
-            }
-        if let error { throw ValidationError(error) }
-        if configuration.database == nil, configuration.simulatorClock != nil {
-            throw ValidationError("A simulator's clock is for a ledger: pass --database sqlite:PATH.")
-        }
-    }
-
-    /// The configuration from the file and the environment, overridden by the options of this command.
-    private func resolvedConfiguration() throws -> ServerConfiguration {
-        var configuration = try options.configuration()
-        if let port { configuration.set(\.port, to: port, "port", by: "--port") }
-        if let hostname { configuration.set(\.hostname, to: hostname, "hostname", by: "--hostname") }
-        if let environment { configuration.environment = environment }
-        if let simulatorClock {
-            configuration.set(\.simulatorClock, to: simulatorClock, "simulatorClock", by: "--simulator-clock")
-        }
-        for id in bundleIds where !configuration.apps.contains(where: { $0.identity.bundleId == id }) {
-            configuration.apps.append(AppConfiguration(AppIdentity(bundleId: id)))
-        }
-        try asUsage { try configuration.requireTwoAddresses() }
-        return configuration
-    }
-
     private func serve(_ composition: Composition, _ service: LedgerService?, _ logger: Logger) async throws {
         let configuration = composition.configuration
         var server = composition.server(service, logger)
+        server.configurationDigest = composition.configurationDigest
         server.webhookConnections = allowOpenFiles(
             for: configuration.bounds.connections, webhooks: server.webhookConnections, logger)
         do {
@@ -191,7 +128,7 @@ struct Serve: AsyncParsableCommand {
     /// fails, all keys stay as they are. No other setting is reloaded.
     private func reloadKeys(of service: LedgerService?, _ logger: Logger) {
         do {
-            let configuration = try resolvedConfiguration()
+            let configuration = try serving.configuration()
             let keys = try AppSigning.keys(of: configuration.apps)
             for warning in configuration.keyWarnings { logger.warning("\(warning)") }
             service?.signing?.replaceKeys(keys)

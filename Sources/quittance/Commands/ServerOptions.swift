@@ -57,9 +57,11 @@ struct ServerOptions: ParsableArguments {
         }
         if let database {
             let location = try Self.location(database, "--database")
-            configuration.set(\.database, to: location, "database", by: "--database")
+            configuration.set(\.database, to: location, "database", by: "--database", text: database)
         }
-        if !roots.isEmpty { configuration.set(\.roots, to: roots, "roots", by: "--root") }
+        if !roots.isEmpty {
+            configuration.set(\.roots, to: roots, "roots", by: "--root", text: roots.joined(separator: ","))
+        }
         return configuration
     }
 

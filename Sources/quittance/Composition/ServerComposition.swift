@@ -99,6 +99,12 @@ extension Composition {
             judge: service.clockJudge)
     }
 
+    /// The keyed digest of the configuration; `nil` without a journal of erasures, which has the key.
+    var configurationDigest: String? {
+        // A journal that cannot be read has no key either.
+        erasureJournalPath.flatMap { try? ErasureJournalFile.key(at: $0) }.map { configuration.digest(key: $0) }
+    }
+
     /// The server of this configuration.
     ///
     /// - Parameter service: The ledger service; `nil` for a server that only verifies.

@@ -48,9 +48,14 @@ extension Composition {
     }
 
     private func open(_ use: LedgerUse, waiting logger: Logger?) async throws -> any LedgerStorage {
-        if case .postgresql(let uri) = configuration.database { return try await database(uri, use, waiting: logger) }
-        let storage = try file(use)
-        if !use.makesLedger, use != .inspecting {
+        let storage: any LedgerStorage
+        do {
+            storage = try await opened(use, waiting: logger)
+        } catch let error where !(error is ValidationError) {
+            let place = try isInFile ? "at \(ledgerFile())" : "in the database"
+            throw Terminal.failure("Cannot open the ledger \(place): \(error)")
+        }
+        if !use.makesLedger, isInFile, use != .inspecting {
             try warnOfExposure()
             // A check lists the concern among its faults, and a server logs it.
             if use != .checking, let concern = storage.condition.concern { Terminal.report(concern) }
@@ -58,19 +63,19 @@ extension Composition {
         return storage
     }
 
-    private func file(_ use: LedgerUse) throws -> SQLiteLedgerStorage {
+    /// Opens the ledger, and reports nothing.
+    ///
+    /// - Throws: `LedgerStorageError`; `ValidationError` if the ledger does not exist.
+    func opened(_ use: LedgerUse, waiting logger: Logger? = nil) async throws -> any LedgerStorage {
+        if case .postgresql(let uri) = configuration.database { return try await database(uri, use, waiting: logger) }
         let path = try use.makesLedger ? ledgerFile() : existingLedger()
-        do {
-            switch use {
-            case .serving: return try SQLiteLedgerStorage(path: path, isServed: true)
-            case .working: return try SQLiteLedgerStorage(path: path, createIfMissing: false, upgrades: false)
-            case .reading, .checking, .inspecting: return try SQLiteLedgerStorage(reading: path)
-            case .copyingFrom:
-                return try SQLiteLedgerStorage(path: path, createIfMissing: false, upgrades: false, isServed: true)
-            case .copyingInto: return try SQLiteLedgerStorage(path: path, isServed: true, continuesCopy: true)
-            }
-        } catch {
-            throw Terminal.failure("Cannot open the ledger at \(path): \(error)")
+        switch use {
+        case .serving: return try SQLiteLedgerStorage(path: path, isServed: true)
+        case .working: return try SQLiteLedgerStorage(path: path, createIfMissing: false, upgrades: false)
+        case .reading, .checking, .inspecting: return try SQLiteLedgerStorage(reading: path)
+        case .copyingFrom:
+            return try SQLiteLedgerStorage(path: path, createIfMissing: false, upgrades: false, isServed: true)
+        case .copyingInto: return try SQLiteLedgerStorage(path: path, isServed: true, continuesCopy: true)
         }
     }
 
@@ -195,7 +200,7 @@ extension Composition {
 
     /// The maximum tolerated difference between this machine's clock and the database's. Documents are about a second
     /// old when they arrive, so with such a difference they hardly seem to come from the future.
-    private static let clockTolerance = Duration.seconds(1)
+    static let clockTolerance = Duration.seconds(1)
 }
 
 // MARK: - A database
@@ -213,24 +218,22 @@ extension Composition {
             try await PostgresLedgerStorage(
                 found, upgrades: use.makesLedger, continuesCopy: use == .copyingInto, clock: clock, random: random)
         }
-        return try await openingDatabase {
-            guard let logger else { return try await open() }
-            let watch = openingWatch(found) {
-                logger.warning("The server waits for the database", metadata: ["waitsFor": .string($0)])
-            }
-            let wait = DatabaseWait(
-                clock: clock,
-                isAway: {
-                    defer { watch.last.sentence = nil }
-                    return if watch.last.sentence == nil { await found.isAway(clock: clock) } else { true }
-                }
-            ) { reason in
-                logger.warning(
-                    "The database is away or locked: the server waits for it, for a minute at most",
-                    metadata: ["reason": .string(reason)])
-            }
-            return try await watch.watch { try await wait.open(open) }
+        guard let logger else { return try await open() }
+        let watch = openingWatch(found) {
+            logger.warning("The server waits for the database", metadata: ["waitsFor": .string($0)])
         }
+        let wait = DatabaseWait(
+            clock: clock,
+            isAway: {
+                defer { watch.last.sentence = nil }
+                return if watch.last.sentence == nil { await found.isAway(clock: clock) } else { true }
+            }
+        ) { reason in
+            logger.warning(
+                "The database is away or locked: the server waits for it, for a minute at most",
+                metadata: ["reason": .string(reason)])
+        }
+        return try await watch.watch { try await wait.open(open) }
     }
 
     func openingWatch(

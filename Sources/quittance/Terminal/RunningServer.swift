@@ -103,11 +103,11 @@ struct ServerConnection {
     /// The maximum size of an answer in bytes, enough for a customer with thousands of purchases.
     private static let answerLimit = 16 << 20
 
-    static func require(_ address: String) throws {
+    static func require(_ address: String, option: String = "--server") throws {
         // Other users see a password, and a query would swallow the path.
         let url = URL(string: address)
         guard url?.isReachable == true, url?.user ?? url?.password ?? url?.query ?? url?.fragment == nil else {
-            throw ValidationError("--server takes an address such as http://127.0.0.1:8080, without ?, # and a user.")
+            throw ValidationError("\(option) takes an address such as http://127.0.0.1:8080, without ?, # and a user.")
         }
     }
 

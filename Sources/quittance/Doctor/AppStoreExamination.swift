@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The questions of `quittance doctor` to the App Store, and to the ledger about notifications and jobs.
+
+import AppStoreAPI
+import AppStoreModel
+import PurchaseLedger
+import PurchaseServer
+import Reconciliation
+
+extension Examination {
+    /// The timeout of a request with all its attempts: a person waits.
+    private static let limit = Duration.seconds(20)
+
+    /// The difference at which Apple refuses bearer tokens: each is backdated by a minute.
+    private static let clockTolerance = Duration.seconds(60)
+
+    /// Asks for the notification history of a minute, for each app and environment.
+    mutating func examineKeys(_ service: LedgerService) async {
+        guard let all = service.reconcilers?.all, !all.isEmpty else {
+            return findings.skip(.appStore, because: "No app has an inAppPurchaseKey that can be used.")
+        }
+        var refused: [LedgerScope: AppStoreAPIError] = [:]
+        for (scope, reconciler) in all.sorted(by: { $0.key < $1.key }) {
+            let now = reconciler.now()
+            let minute = NotificationHistoryRequest(startDate: now.advanced(by: .seconds(-60)), endDate: now)
+            do {
+                _ = try await reconciler.lookUp(.notifications(minute), within: Self.limit)
+            } catch let error as AppStoreAPIError where error.code == .credentials {
+                refused[scope] = error
+            } catch let error as AppStoreAPIError where error.errorCode == .startDateAfterEndDate {
+                // The key was accepted. This machine's clock is ahead, which the App Store's own time shows.
+            } catch {
+                findings.add(.appStoreFailed, "\(scope.name): \(error)")
+            }
+        }
+        for (scope, error) in refused.sorted(by: { $0.key < $1.key }) {
+            let sandbox = LedgerScope(bundleId: scope.bundleId, environment: .sandbox)
+            let isAccepted = scope != sandbox && all[sandbox] != nil && refused[sandbox] == nil
+            findings.add(isAccepted ? .keyNotInProduction : .keyRefused, "\(scope.name): \(error)")
+        }
+        guard let time = service.clockJudge?.appStoreTime else { return }
+        let ahead = time.duration(to: SystemClock.now())
+        guard max(ahead, .zero - ahead) > Self.clockTolerance else { return }
+        findings.add(.appStoreClock, "This machine's clock is \(ahead) ahead of the App Store's.")
+    }
+}
+
+// MARK: - Notifications and jobs
+
+extension Examination {
+    /// The age of the newest notification from which doubt is due: apps with subscribers get some each day.
+    private static let maxSilence = Duration.seconds(7 * 86_400)
+
+    /// The time that a job may be late, as long as the pause between two readings of a history.
+    private static let maxDelay = Duration.seconds(900)
+
+    mutating func examineWork(_ service: LedgerService, at now: Timestamp) async {
+        do {
+            let last = try await service.lastNotificationTime()
+            if last.map({ $0.duration(to: now) > Self.maxSilence }) ?? true {
+                let text = last.map { "The newest notification arrived at \($0.iso8601)." }
+                findings.add(.noNotification, text ?? "The ledger has no notification among its newest documents.")
+            }
+            let scopes = Set(service.reconcilers?.all.keys.map(\.self) ?? [])
+            for history in try await HistoryWatch().look(at: scopes, in: service.ledger, at: now).late {
+                findings.add(.historyLate, history.sentence)
+            }
+            try await examineJobs(service.ledger, at: now)
+        } catch {
+            findings.skip(.appStore, because: "\(error)")
+        }
+    }
+
+    private mutating func examineJobs(_ ledger: Ledger, at now: Timestamp) async throws {
+        var failed = 0
+        var overdue = 0
+        var cursor: ScanCursor?
+        repeat {
+            let page = try await ledger.jobs(after: cursor)
+            if let first = page.damage.first { findings.add(.ledgerDamaged, first) }
+            let work = page.items.filter(\.isWork)
+            failed += work.count { $0.failure != nil }
+            overdue += work.count { $0.dueAt.advanced(by: Self.maxDelay) < now }
+            cursor = page.next
+        } while cursor != nil
+        if failed > 0 { findings.add(.jobsFailed, "The last attempt of \(counted(failed, "job")) failed.") }
+        if overdue > 0 { findings.add(.jobsOverdue, "\(counted(overdue, "job")) overdue by 15 minutes or more.") }
+    }
+}
+
+// MARK: - The whole loop
+
+extension Examination {
+    /// Lets the App Store send a test notification for each app and environment, and waits for each in the ledger.
+    mutating func examineLoop(_ service: LedgerService, _ clock: ContinuousClock) async {
+        guard let all = service.reconcilers?.all, !all.isEmpty else {
+            return findings.skip(.loop, because: "No app has an inAppPurchaseKey that can be used.")
+        }
+        for (_, reconciler) in all.sorted(by: { $0.key < $1.key }) {
+            do {
+                try await examineLoop(reconciler, clock)
+            } catch let error as AppStoreAPIError {
+                findings.add(.testRefused, "\(reconciler.scope.name): \(error)")
+            } catch {
+                findings.skip(.loop, because: "\(error)")
+            }
+        }
+    }
+
+    private mutating func examineLoop(_ reconciler: Reconciler, _ clock: ContinuousClock) async throws {
+        let scope = reconciler.scope
+        var cursor = try await reconciler.ledger.endOfEvents(of: scope.bundleId)
+        let test = try await reconciler.requestTestNotification(within: Self.limit)
+        let end = clock.now.advanced(by: patience)
+        while clock.now < end {
+            let page = try await reconciler.ledger.events(of: scope.bundleId, after: cursor, limit: 500)
+            if page.events.contains(where: { $0.isTest(in: scope) }) { return }
+            cursor = page.next
+            if page.events.isEmpty { try await clock.sleep(for: .milliseconds(500)) }
+        }
+        var attempts: [SendAttemptItem] = []
+        do {
+            let answer = try await reconciler.lookUp(.testNotification(test), within: Self.limit)
+            attempts = answer.items.flatMap { $0.attempts ?? [] }
+        } catch let error as AppStoreAPIError where error.errorCode == .testNotificationNotFound {
+            // Apple has made no attempt yet.
+        }
+        guard let result = attempts.last?.sendAttemptResult else {
+            return findings.add(.testFailed, "\(scope.name): Apple made no attempt to send it in time.")
+        }
+        let kind: FindingKind = result == .success ? .testUnrecorded : .testFailed
+        findings.add(kind, "\(scope.name): \(result.rawValue). \(SendAttemptResult.meaning(of: result))")
+    }
+}
+
+extension LedgerEvent {
+    fileprivate func isTest(in scope: LedgerScope) -> Bool {
+        kind == .notificationReceived && self.scope == scope
+            && JSONValue(readable: body)?["detail"]?.string == NotificationTypeV2.test.rawValue
+    }
+}
+
+extension LedgerScope {
+    fileprivate var name: String { "\(bundleId) (\(environment.rawValue))" }
+}

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreAPI
+import AppStoreModel
+import AppStoreSimulator
+import AppStoreTrust
+import Foundation
+import LedgerSQLite
+import PurchaseLedger
+import PurchaseLedgerTesting
+import PurchaseServer
+import Reconciliation
+import Synchronization
+import TestData
+import TestWorld
+import Testing
+
+@testable import quittance
+
+/// Tests what `quittance doctor` finds in a ledger and at the App Store, in this process.
+@Suite struct DoctorTests {
+    private static let now = TestStore.start
+    private static let scope = LedgerScope(bundleId: "com.example", environment: .production)
+
+    /// Between the doctor and a simulated App Store: answers in its place as a test says.
+    private final class Way: AppStoreTransport {
+        typealias Answer = @Sendable (APIRequest, AppStoreModel.Environment) async -> AppStoreAPI.APIAnswer?
+
+        private let store: SimulatedTransport
+        private let state = Mutex<(answer: Answer?, time: Timestamp)>((nil, now))
+
+        init(_ store: SimulatedTransport) { self.store = store }
+
+        var time: Timestamp { state.withLock { $0.time } }
+
+        func wait(_ seconds: Int64) { state.withLock { $0.time.milliseconds += seconds * 1000 } }
+
+        func play(_ answer: Answer?) { state.withLock { $0.answer = answer } }
+
+        func answer(
+            to request: APIRequest, in environment: AppStoreModel.Environment, within timeout: Duration
+        ) async throws -> AppStoreAPI.APIAnswer {
+            let answer = state.withLock { $0.answer }
+            if let answer = await answer?(request, environment) { return answer }
+            return try await store.answer(to: request, in: environment, within: timeout)
+        }
+    }
+
+    private static func json(_ status: Int, _ body: String) -> AppStoreAPI.APIAnswer {
+        AppStoreAPI.APIAnswer(status: status, headers: ["content-type": "application/json"], body: Array(body.utf8))
+    }
+
+    /// A ledger that heard of a purchase just now, and an App Store that accepts the key.
+    private struct Shop {
+        var service: LedgerService
+        let way: Way
+        let key: StoreKey
+        let judge: ClockJudge
+
+        init() async throws {
+            let store = try TestStore()
+            var world = World(
+                selling: [.subscription("month", Period(1, .month))],
+                in: AppIdentity(bundleId: "com.example", appAppleId: 7), at: now.advanced(by: .seconds(-3600)))
+            let token = try store.signer.notification(world.sell("month"), from: world.catalogue)
+            var configuration = ServerConfiguration()
+            var app = AppConfiguration(AppIdentity(bundleId: "com.example", appAppleId: 7))
+            app.catalogue.products = ["month": .init(entitlements: ["pro"])]
+            configuration.apps = [app]
+            judge = ClockJudge(now: SystemClock.now, clock: ContinuousClock())
+            service = LedgerService(
+                configuration, storage: MemoryLedgerStorage(), verifier: store.verifier(), clockJudge: judge)
+            let evidence = try #require(
+                Evidence(try await service.verifier.verify(notification: token.utf8, at: now)))
+            _ = try await service.ledger.record([evidence], at: now)
+            key = try StoreKey(seed: 1)
+            let transport = SimulatedTransport(SimulatedStore(world, store.signer, key), wall: { now })
+            await transport.update { $0.notificationURLs = [.production: "http://x/", .sandbox: "http://x/"] }
+            let way = Way(transport)
+            self.way = way
+            service.reconcilers = Reconcilers(
+                service.ledger, service.verifier,
+                keys: ["com.example": try InAppPurchaseKey(id: key.id, issuer: key.issuer, pem: key.pem)],
+                apps: service.apps, over: way, now: { way.time }, wall: { now }, sleep: { _ in },
+                random: SeededRandom(seed: 1))
+        }
+
+        /// Begins to read the notification history in production.
+        func start() async throws { try await reconciler.start() }
+
+        /// Does the jobs that are due.
+        func work() async throws {
+            let runner = JobRunner(service.ledger, Reconciler.jobs(of: [scope: try reconciler]), now: { way.time })
+            while try await runner.workOnce() {}
+        }
+
+        private var reconciler: Reconciler { get throws { try #require(service.reconcilers?.all[scope]) } }
+
+        /// The codes that an examination of the ledger and the App Store finds, in the order of their names.
+        func codes(loops: Bool = false) async throws -> [String] {
+            var examination = Examination(ServeOptions())
+            examination.patience = .zero
+            await examination.examineDatabaseClock(service.ledger)
+            await examination.examineKeys(service)
+            await examination.examineWork(service, at: way.time)
+            await examination.examineCatalogue(service, Composition(configuration: ServerConfiguration()))
+            await examination.examineWebhooks(service)
+            if loops { await examination.examineLoop(service, ContinuousClock()) }
+            let text = examination.findings.found.map(\.text).joined(separator: "\n")
+            #expect(!text.contains("eyJ") && !text.contains("PRIVATE KEY") && !text.contains("Bearer "), "\(text)")
+            return Set(examination.findings.found.map(\.kind.rawValue)).sorted()
+        }
+
+        /// Adds an endpoint, of whose events one may be set aside.
+        func addWebhook(_ secrets: WebhookSecrets, isSetAside: Bool) async throws {
+            let ledger = service.ledger
+            let endpoint = WebhookEndpoint(id: "hook", of: "com.example", url: "https://example.com/", createdAt: now)
+            _ = try await ledger.addWebhook(
+                endpoint, fingerprint: secrets.fingerprint, from: EventCursor(0), at: now)
+            guard isSetAside else { return }
+            let job = try #require(
+                try await ledger.leaseWebhook("hook", of: "com.example", until: now.advanced(by: .seconds(9)), at: now))
+            var results = WebhookResults(progress: try WebhookProgress(job))
+            let event = try #require(try await ledger.events(of: "com.example", limit: 1).events.first?.cursor)
+            results.failed = [
+                FailedDelivery(
+                    of: event, to: "hook", of: "com.example", lane: 0, attempts: 9, dueAt: nil, failedAt: now,
+                    reason: "The answer was 500.")
+            ]
+            _ = try await ledger.commitWebhook(job, results, to: endpoint, until: now, at: now)
+        }
+    }
+
+    private static let secrets = Result { try WebhookSecrets(file: Array(repeating: 7, count: 48)) }
+
+    /// What is broken, and the codes that are found then, and no others.
+    private struct Case: Sendable, CustomTestStringConvertible {
+        var testDescription: String
+        let codes: [String]
+        var loops = false
+        let break_: @Sendable (inout Shop) async throws -> Void
+
+        init(
+            _ codes: [String], loops: Bool = false, _ name: String,
+            _ break_: @escaping @Sendable (inout Shop) async throws -> Void
+        ) {
+            (testDescription, self.codes, self.loops, self.break_) = (name, codes.sorted(), loops, break_)
+        }
+    }
+
+    private static let refusal = json(401, "Unauthenticated")
+
+    private static let cases = [
+        Case([], "all is well") { _ in },
+        Case(["keyRefused"], "the App Store refuses the key") { $0.way.play { _, _ in refusal } },
+        Case(["keyNotInProduction"], "production alone refuses the key") {
+            $0.way.play { _, environment in environment == .production ? refusal : nil }
+        },
+        Case(["appStoreFailed"], "a proxy answers for the App Store") { $0.way.play { _, _ in json(503, "") } },
+        Case(["appStoreClock"], "this machine's clock is wrong") {
+            $0.judge.appStoreSaid(SystemClock.now().advanced(by: .seconds(300)))
+        },
+        Case(["noNotification"], "the last notification is old") { $0.way.wait(8 * 86_400) },
+        Case(["jobsOverdue"], "no server does the jobs") {
+            try await $0.start()
+            $0.way.wait(3600)
+        },
+        Case(["jobsFailed"], "the history was refused, and is asked for later") {
+            $0.way.play { request, _ in request.path.hasSuffix("/history") ? json(503, "") : nil }
+            try await $0.start()
+            try await $0.work()
+            $0.way.play(nil)
+        },
+        Case(["historyLate", "jobsFailed"], "the history was read long ago") {
+            try await $0.start()
+            try await $0.work()
+            $0.way.wait(2 * 3600)
+            $0.way.play { request, _ in request.path.hasSuffix("/history") ? json(503, "") : nil }
+            try await $0.work()
+            $0.way.play(nil)
+        },
+        Case(["productUnknown"], "a bought product is not in the configuration") { shop in
+            let store = try TestStore()
+            let document = try await store.verifier().evidence(
+                transaction: store.sign(TestStore.transaction("9", product: "gold")), at: now)
+            _ = try await shop.service.ledger.record([document], at: now)
+        },
+        Case(["webhookUnserved"], "the server has no secret of the webhooks") {
+            try await $0.addWebhook(secrets.get(), isSetAside: false)
+        },
+        Case(["webhookSetAside"], "a receiver refused an event for days") {
+            $0.service.webhookSecrets = try secrets.get()
+            try await $0.addWebhook(secrets.get(), isSetAside: true)
+        },
+        Case(["testRefused"], loops: true, "App Store Connect has no URL") {
+            $0.way.play { request, _ in
+                request.path.hasSuffix("/test") ? json(404, #"{"errorCode":4040007,"errorMessage":"x"}"#) : nil
+            }
+        },
+        Case(["testFailed"], loops: true, "Apple made no attempt yet") { _ in },
+        Case(["testFailed"], loops: true, "the certificate has expired") { $0.way.play(sent("TLS_ISSUE")) },
+        Case(["testUnrecorded"], loops: true, "the URL leads to another server") { $0.way.play(sent("SUCCESS")) },
+    ]
+
+    /// A test notification that was sent, with a result.
+    private static func sent(_ result: String) -> Way.Answer {
+        { request, _ in
+            if request.path.hasSuffix("/test") { return json(200, #"{"testNotificationToken":"a_1"}"#) }
+            guard request.path.contains("/test/") else { return nil }
+            return json(
+                200,
+                #"{"signedPayload":"x","sendAttempts":[{"attemptDate":1,"sendAttemptResult":"\#(result)"}]}"#)
+        }
+    }
+
+    @Test(arguments: cases) private func `what is broken is found, and nothing else`(_ found: Case) async throws {
+        var shop = try await Shop()
+        try await found.break_(&shop)
+        #expect(try await shop.codes(loops: found.loops) == found.codes)
+    }
+
+    @Test func `a damaged purchase is found, and the rest is read`() async throws {
+        let (store, storage) = (try TestStore(), try SQLiteLedgerStorage.inMemory())
+        let service = LedgerService(ledger: Ledger(storage: storage), verifier: store.verifier())
+        let document = try await store.verifier().evidence(
+            transaction: store.sign(TestStore.transaction("9")), at: Self.now)
+        _ = try await service.ledger.record([document], at: Self.now)
+        try await storage.execute("UPDATE chains SET predecessors = '{'")
+        var examination = Examination(ServeOptions())
+        await examination.examineCatalogue(service, Composition(configuration: ServerConfiguration()))
+        #expect(examination.findings.found.map(\.kind) == [.ledgerDamaged])
+    }
+
+    /// A database whose clock is behind.
+    private struct SlowStorage: ForwardingStorage {
+        let inner: any LedgerStorage = MemoryLedgerStorage()
+
+        func clockDifference(now: @Sendable () -> Timestamp) async throws -> Duration? { .seconds(9) }
+    }
+
+    @Test func `a database with another time is found`() async throws {
+        var examination = Examination(ServeOptions())
+        await examination.examineDatabaseClock(Ledger(storage: SlowStorage()))
+        #expect(examination.findings.found.map(\.kind) == [.databaseClock])
+    }
+
+    // MARK: - Papers
+
+    @Test func `each kind of finding has a test, a row in docs/doctor.md and a cure`() throws {
+        let tests = try ["DoctorTests", "DoctorCommandTests"].map {
+            try Project.text("Tests/QuittanceTests/\($0).swift")
+        }.joined()
+        let page = try Project.text("docs/doctor.md")
+        for kind in FindingKind.allCases {
+            #expect(page.contains("| `\(kind.rawValue)` | \(kind.level.rawValue) |"), "\(kind)")
+            #expect(tests.contains("\"\(kind.rawValue)\"") || tests.contains(".\(kind.rawValue)"), "\(kind)")
+            #expect(kind.cure.hasSuffix("."), "\(kind)")
+        }
+        #expect(page.matches(of: /(?m)^\| `[a-zA-Z]+` \| (fault|hint) \|/).count == FindingKind.allCases.count)
+        for result in SendAttemptResult.allCases {
+            #expect(SendAttemptResult.meaning(of: Open(result)).hasSuffix("."))
+        }
+    }
+}
