@@ -86,7 +86,7 @@ sanitize: setup-tests
 	ASAN_OPTIONS=detect_leaks=0 scripts/test --sanitize=address --scratch-path .build-asan
 	TSAN_OPTIONS=suppressions=$(CURDIR)/scripts/thread-sanitizer.supp scripts/test --sanitize=thread --scratch-path .build-tsan
 
-# Findings are in Fuzz/Crashes, see docs/fuzzing.md.
+# Findings are in Fuzz/Crashes, see Fuzz/README.md.
 fuzz: setup
 	scripts/fuzz $(SECONDS)
 
