@@ -163,6 +163,7 @@ let package = Package(
         .executableTarget(
             name: "simulate-check", dependencies: ["LedgerSQLite", "LedgerSimulation", argumentParser],
             path: "Tests/SimulateCheck"),
+        .testTarget(name: "AppExampleTests", dependencies: ["TestData"], path: "Examples/App"),
         .testTarget(
             name: "ArticleTests",
             dependencies: [

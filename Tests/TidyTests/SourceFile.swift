@@ -57,7 +57,7 @@ struct SourceTarget: Sendable, CustomTestStringConvertible {
 
     private static let toolchain: Set = [
         "Dispatch", "Foundation", "FoundationEssentials", "FoundationNetworking", "Glibc", "Musl", "Darwin",
-        "Synchronization", "Testing",
+        "StoreKit", "Synchronization", "Testing",
     ]
 }
 
