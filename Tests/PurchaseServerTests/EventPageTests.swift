@@ -16,12 +16,22 @@ import Testing
         Set((event.members ?? []).filter { $0.value != .null }.map(\.name)).subtracting(always)
     }
 
+    /// Members that the table names together.
+    static let groups: [String: Set] = [
+        "offer…": ["offerDiscountType", "offerIdentifier", "offerPeriod", "offerType"],
+        "revocation…": ["revocationDate", "revocationPercentage", "revocationReason", "revocationType"],
+    ]
+
     /// The row of a kind in the table: its members in all events, and its members in some events.
     private static func row(_ kind: String, _ events: [JSONValue]) -> String {
         let sets = events.map(members)
         let all = sets.reduce(sets.first ?? []) { $0.intersection($1) }
         let some = sets.reduce(Set()) { $0.union($1) }.subtracting(all)
-        let cells = [all, some].map { $0.sorted().map { "`\($0)`" }.joined(separator: ", ") }
+        let cells = [all, some].map { members in
+            let whole = groups.filter { $0.value.isSubset(of: members) }
+            let names = members.subtracting(whole.values.joined()).union(whole.keys)
+            return names.sorted().map { "`\($0)`" }.joined(separator: ", ")
+        }
         return "| `\(kind)` | \(cells[0]) | \(cells[1]) |"
     }
 

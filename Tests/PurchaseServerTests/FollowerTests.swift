@@ -15,7 +15,7 @@ import TestProcess
 import TestWorld
 import Testing
 
-/// Tests the follower of `docs/events.md`: from events alone, its table equals the answers of the API.
+/// Tests `Examples/follower.py`: from events alone, its table equals the answers of the API.
 @Suite(.timeLimit(.minutes(60))) struct FollowerTests {
     /// Applies the lines of ``FollowedYear`` to the follower, and compares the tables.
     private static let comparison = """
@@ -51,10 +51,10 @@ import Testing
         print("The follower equals \(year.tables) tables of seed \(seed): \(year.kinds.mapValues(\.count))")
     }
 
-    /// Runs the page's program, and then Python code with the path of a file that has a text.
+    /// Runs the follower, and then Python code with the path of a file that has a text.
     private static func run(_ code: String, on text: String) throws -> TestProcess.Outcome {
         let folder = try TemporaryFolder()
-        let program = try #require(try Project.code("python", in: "docs/events.md").first) + "\n" + code
+        let program = try Project.text("Examples/follower.py") + "\n" + code
         try Data(program.utf8).write(to: folder.url.appendingPathComponent("follower.py"))
         try Data(text.utf8).write(to: folder.url.appendingPathComponent("input"))
         return try TestProcess.run(["python3", folder.path("follower.py"), folder.path("input")])

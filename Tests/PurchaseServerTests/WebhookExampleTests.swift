@@ -25,7 +25,7 @@ import Testing
 
     /// The members in a cell of the table.
     private static func names(_ cell: String) -> Set<String> {
-        Set(cell.matches(of: /`(\w+)`/).map { String($0.1) })
+        Set(cell.matches(of: /`(\w+…?)`/).flatMap { EventPageTests.groups[String($0.1)] ?? [String($0.1)] })
     }
 
     @Test(arguments: LedgerEvent.Kind.allCases)

@@ -139,15 +139,15 @@ import Testing
         server.serve_forever()
         """
 
-    /// The blocks of a language on a page, in order.
-    private static func blocks(_ language: String, of page: String = "docs/webhooks.md") throws -> [String] {
-        try Project.code(language, in: page)
+    /// The blocks of a language on the page, in order.
+    private static func blocks(_ language: String) throws -> [String] {
+        try Project.code(language, in: "docs/webhooks.md")
     }
 
     @Test(.takesLong)
     func `a Python receiver verifies all signatures, also of two secrets, and no changed request`() async throws {
         let folder = try TemporaryFolder()
-        for (name, code) in try zip(["library", "by_hand", "receiver_", "asymmetric"], Self.pythonInOrder()) {
+        for (name, code) in try zip(["library", "by_hand", "asymmetric"], Self.blocks("python")) {
             try Data(code.utf8).write(to: folder.url.appendingPathComponent("\(name).py"))
         }
         try Data(Self.receiver.utf8).write(to: folder.url.appendingPathComponent("judge.py"))
@@ -213,13 +213,6 @@ import Testing
         sender.shutdown()
     }
 
-    /// The Python blocks: with the library, by hand, the receiver, and `v1a`. On the page `v1a` is before the receiver.
-    private static func pythonInOrder() throws -> [String] {
-        let blocks = try blocks("python")
-        try #require(blocks.count == 4)
-        return [blocks[0], blocks[1], blocks[3], blocks[2]]
-    }
-
     @Test(.enabled(if: (try? TestProcess.run(["node", "--version"]))?.status == 0, "there is no node"))
     func `the Node example verifies requests, and refuses changed and old ones`() throws {
         let secret = try WebhookSecrets(file: Self.file).secret(of: "abc", generation: 1)
@@ -278,8 +271,8 @@ import Testing
 
     // MARK: - Order
 
-    /// Applies the events of ``FollowedYear`` in order to the follower of `docs/events.md`, and in random order and
-    /// with duplicates to the receiver of `docs/webhooks.md`, and compares what both have with the tables of the API.
+    /// Applies the events of ``FollowedYear`` in order to `Examples/follower.py`, and in random order and with
+    /// duplicates to `Examples/receiver.py`, and compares what both have with the tables of the API.
     private static let comparison = """
         import random, sys
         random.seed(int(sys.argv[2]))
@@ -311,14 +304,14 @@ import Testing
         """
 
     @Test(.takesLong, arguments: Seeds.first(1, soak: 5))
-    func `the receiver of the page has the table of the API, whatever the order and the duplicates`(
+    func `the example of a receiver has the table of the API, whatever the order and the duplicates`(
         seed: UInt64
     ) async throws {
         var year = try await FollowedYear.usual(seed: seed)
         try await year.run()
         let folder = try TemporaryFolder()
-        let follower = try #require(try Self.blocks("python", of: "docs/events.md").first)
-        let program = try [follower, Self.pythonInOrder()[2], Self.comparison].joined(separator: "\n")
+        let examples = ["follower", "receiver"].map { "Examples/\($0).py" }
+        let program = try (examples.map(Project.text) + [Self.comparison]).joined(separator: "\n")
         try Data(program.utf8).write(to: folder.url.appendingPathComponent("receiver.py"))
         try Data(year.lines.joined(separator: "\n").utf8).write(to: folder.url.appendingPathComponent("year.jsonl"))
         let outcome = try TestProcess.run(
@@ -328,7 +321,7 @@ import Testing
         #expect(year.tables >= FollowedYear.usualTables)
     }
 
-    @Test func `the receiver of the page raises once a restore has begun an epoch, and begins again behind it`()
+    @Test func `the example of a receiver raises once a restore has begun an epoch, and begins again behind it`()
         throws
     {
         let code = """
@@ -360,7 +353,7 @@ import Testing
             print(outcome(empty, event("1.a", "first"), event("2.a", "second")))
             """
         let folder = try TemporaryFolder()
-        let program = try Self.pythonInOrder()[2] + "\n" + code
+        let program = try Project.text("Examples/receiver.py") + "\n" + code
         try Data(program.utf8).write(to: folder.url.appendingPathComponent("receiver.py"))
         let outcome = try TestProcess.run(["python3", folder.path("receiver.py")])
         let expected = [

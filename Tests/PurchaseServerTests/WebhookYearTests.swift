@@ -14,7 +14,7 @@ import TestProcess
 import TestWorld
 import Testing
 
-/// Tests the receiver of `docs/webhooks.md`: from webhooks alone, its table equals the answers of the API, although the
+/// Tests `Examples/receiver.py`: from webhooks alone, its table equals the answers of the API, although the
 /// receiver fails, and events come again and in another order.
 @Suite(.timeLimit(.minutes(60))) struct WebhookYearTests {
     /// Applies the received bodies to the receiver, and compares the tables.
@@ -48,7 +48,8 @@ import Testing
             let lines = try await Self.lines(of: seed, isOrdered, receiver, url)
             try Data(lines.joined(separator: "\n").utf8).write(to: folder.url.appendingPathComponent("lines.jsonl"))
         }
-        let program = try Self.program("events.md") + "\n" + Self.program("webhooks.md") + "\n" + Self.comparison
+        let examples = ["follower", "receiver"].map { "Examples/\($0).py" }
+        let program = try (examples.map(Project.text) + [Self.comparison]).joined(separator: "\n")
         try Data(program.utf8).write(to: folder.url.appendingPathComponent("receiver.py"))
         let outcome = try TestProcess.run(["python3", folder.path("receiver.py"), folder.path("lines.jsonl")])
         #expect(outcome.status == 0, "seed \(seed): \(outcome.error)")
@@ -95,10 +96,5 @@ import Testing
         delivering.cancel()
         try await delivering.value
         return lines.withLock { $0 }
-    }
-
-    /// The first Python program of a page that defines a class.
-    private static func program(_ page: String) throws -> String {
-        try #require(try Project.code("python", in: "docs/\(page)").first { $0.contains("class ") })
     }
 }
