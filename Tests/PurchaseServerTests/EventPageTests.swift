@@ -17,9 +17,11 @@ import Testing
     }
 
     /// Members that the table names together.
-    static let groups: [String: Set] = [
+    static let groups: [String: Set<String>] = [
+        "entitlements…": ["entitlementsAfter", "entitlementsBefore"],
         "offer…": ["offerDiscountType", "offerIdentifier", "offerPeriod", "offerType"],
         "revocation…": ["revocationDate", "revocationPercentage", "revocationReason", "revocationType"],
+        "transaction…": ["originalTransactionId", "productId", "quantity", "transactionId", "type"],
     ]
 
     /// The row of a kind in the table: its members in all events, and its members in some events.
