@@ -6,8 +6,8 @@ import TestData
 import Testing
 
 /// Clients that are not ours, against `quittance simulate`: Apple's Python library, a verifyReceipt client, OpenSSL,
-/// and the examples in `docs/simulator.md`. Against `quittance sign`: cryptography, PyJWT and Apple's library. Each is
-/// a Python script in Tests/SimulatorClients, or the page's code.
+/// and the examples in `Examples/Simulator`. Against `quittance sign`: cryptography, PyJWT and Apple's library. Each is
+/// a Python script in Tests/SimulatorClients, or an example.
 @Suite(.pythonClients) struct SimulatorClientTests {
     /// The arguments that run a script.
     private static func arguments(_ script: String) -> [String] {
@@ -123,28 +123,18 @@ import Testing
         }
     }
 
-    // MARK: - The page of the documentation
+    // MARK: - The examples
 
-    /// The example in a language, as on the page.
-    private static func example(_ language: String) throws -> String {
-        try #require(try Project.code(language, in: "docs/simulator.md").first)
-    }
-
-    @Test func `the page's test in Python passes`() throws {
+    @Test func `the example of a test in Python passes`() throws {
         let clients = try PythonClients.current()
-        try clients.write(try Self.example("python"), to: "test_purchases.py")
+        try clients.write(try Project.text("Examples/Simulator/test_purchases.py"), to: "test_purchases.py")
         try clients.python(["-m", "unittest", "test_purchases.py"])
     }
 
     @Test(.enabled(if: PythonClients.has("node", "--test", "--version"), "there is no node"))
-    func `the page's test in Node passes`() throws {
+    func `the example of a test in Node passes`() throws {
         let clients = try PythonClients.current()
-        try clients.write(try Self.example("js"), to: "purchases.test.mjs")
+        try clients.write(try Project.text("Examples/Simulator/purchases.test.mjs"), to: "purchases.test.mjs")
         try clients.run(["node", "--test", "purchases.test.mjs"])
-    }
-
-    @Test func `the page's test in Swift is one of this suite`() throws {
-        let source = try Project.text("Tests/AppStoreSimulatorTests/SimulatorExample.swift")
-        #expect(source.hasSuffix(try Self.example("swift")))
     }
 }
