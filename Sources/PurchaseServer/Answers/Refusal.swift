@@ -183,8 +183,7 @@ extension Refusal {
                 .cursorExpired,
                 """
                 The ledger was restored, and does not have the last events before this cursor: their changes may \
-                not hold. Continue after the cursor in “oldest”, where the event ledger.restored is, and read again \
-                the purchases that you know.
+                not hold. Continue after the cursor in “oldest”, and read again the purchases that you know.
                 """)
             oldestCursor = oldest
         }

@@ -34,7 +34,12 @@ private let settings = [kinds, onlyEnvironment, ordered, asymmetric, backfilled]
 
 private func urlField(isRequired: Bool) -> Field {
     Field(
-        "url", "the URL of the receiver: https; the setting webhookNetworks allows http", .text(.webhookURL),
+        "url",
+        """
+        the URL of the receiver: https, or http if the setting webhookNetworks has its address. A name is looked up at \
+        each delivery
+        """,
+        .text(.webhookURL),
         isRequired: isRequired, isArgument: isRequired)
 }
 

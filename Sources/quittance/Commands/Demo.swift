@@ -22,7 +22,7 @@ struct Demo: AsyncParsableCommand {
               quittance demo --port 0 --control-port 0 --production-port 0 --sandbox-port 0
 
             All files are in a temporary folder that is removed at the end. With --out they stay, and the next demo \
-            of that folder goes on with its ledger.
+            of that folder goes on with its ledger, and revokes the API key of the demo before it.
             """)
 
     @Option(help: "The port of the server. As with the other three ports, 0 takes a free port.")
