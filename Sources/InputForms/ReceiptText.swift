@@ -7,8 +7,8 @@ import ReceiptCoding
 enum ReceiptText {
     /// The document consisting of these bytes, or `nil` if the bytes are not a document.
     ///
-    /// - Throws: `receiptCut` if the bytes are the beginning of a receipt, `severalDocuments` if more bytes follow the
-    ///   receipt.
+    /// - Throws: `receiptCut` if the bytes are the beginning of a receipt, `severalDocuments` if another
+    ///   document seems to follow the receipt.
     static func document(_ bytes: ArraySlice<UInt8>) throws(InputFault) -> InputDocument? {
         switch bytes.first {
         case 0x30: try receipt(bytes).map { .receipt(Array($0)) }
@@ -76,7 +76,7 @@ extension ReceiptText {
         TransactionReceipt(validating: bytes) != nil
     }
 
-    /// The bytes of a receipt, without white space after the receipt. `nil` if the bytes are not a receipt.
+    /// The bytes of a receipt, without what follows the receipt. `nil` if the bytes are not a receipt.
     private static func receipt(_ bytes: ArraySlice<UInt8>) throws(InputFault) -> ArraySlice<UInt8>? {
         guard let head = Head(bytes), head.isReceipt else {
             // The first elements may be encoded in a way that `Head` does not recognise, so decoding decides.
@@ -90,8 +90,10 @@ extension ReceiptText {
             return bytes
         }
         guard length <= bytes.count else { throw .receiptCut(bytes.count, of: length) }
-        // A second document must not be dropped silently.
-        guard bytes.dropFirst(length).trimmingWhiteSpace.isEmpty else { throw .severalDocuments }
+        // Bytes after a receipt are ignored, as by Apple's verifyReceipt, but a second document must not be dropped
+        // silently: a receipt, a token, or an old transaction receipt.
+        let next = bytes.dropFirst(length).trimmingWhiteSpace.first
+        guard ![0x30, UInt8(ascii: "e"), UInt8(ascii: "{")].contains(next) else { throw .severalDocuments }
         return bytes.prefix(length)
     }
 

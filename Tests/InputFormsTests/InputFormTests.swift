@@ -57,7 +57,7 @@ import Testing
     @Test func `of several documents none is dropped in silence`() throws {
         let (receipt, token) = (try Self.receipt(), try Self.token.get())
         let text = Base64.encode(receipt)
-        for several in [Array("\(text)\n\(text)".utf8), receipt + receipt, Array((text + "AAAA").utf8)] {
+        for several in [Array("\(text)\n\(text)".utf8), receipt + receipt, receipt + token.utf8] {
             #expect(throws: InputFault.self) { try Self.outcome(of: several).get() }
         }
         let both = Array(#"{"transactionReceipt":"\#(text)","purchaseToken":"\#(token)"}"#.utf8)
@@ -65,6 +65,16 @@ import Testing
         #expect(Set(documents) == [.receipt(receipt), .token(Array(token.utf8))])
         let same = Array(#"{"jwsRepresentation":"\#(token)","purchaseToken":"\#(token)"}"#.utf8)
         #expect(try Self.outcome(of: same).get().count == 1)
+    }
+
+    @Test func `bytes after a receipt are ignored, as by Apple's verifyReceipt`() throws {
+        let receipt = try Self.receipt()
+        for rest: [UInt8] in [[0], [0xde, 0xad], Array("\n\u{0}junk".utf8)] {
+            let sent = receipt + rest
+            for form in [sent, Array(Base64.encode(sent).utf8)] {
+                #expect(try Self.outcome(of: form).get() == [.receipt(receipt)], "\(rest)")
+            }
+        }
     }
 
     @Test func `a receipt is taken with the same bytes, or its form is named`() throws {
