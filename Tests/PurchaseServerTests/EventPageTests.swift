@@ -7,7 +7,8 @@ import TestData
 import TestWorld
 import Testing
 
-/// Tests the table and the examples of `docs/events.md`, which are made from the events of a ``FollowedYear``.
+/// Tests the table in `docs/events.md` and the lines of `docs/events.jsonl`, which are made from the events of a
+/// ``FollowedYear``.
 @Suite struct EventPageTests {
     /// The members that every event has.
     private static let always: Set = ["id", "kind", "recordedAt", "bundleId", "environment", "effectiveAt"]
@@ -44,17 +45,16 @@ import Testing
         let event = events.first { event in
             groups.first { members(of: $0[0]) == members(of: event) }?.count == counts.max()
         }
-        guard let event else { return "" }
-        let lines = (event.members ?? []).map { member in
+        let shown = (event?.members ?? []).map { member in
             // The name of a document depends on its signature, which is different each time.
-            let value = ["id", "evidence"].contains(member.name) ? JSONValue.string("…") : member.value
-            return "  \(JSONValue.string(member.name).compactText): \(value.compactText)"
+            let isNamed = ["id", "evidence"].contains(member.name)
+            return JSONValue.Member(member.name, isNamed ? .string("…") : member.value)
         }
-        return "```json\n{\n\(lines.joined(separator: ",\n"))\n}\n```\n"
+        return JSONValue.object(shown).compactText
     }
 
     @Test(.takesLong)
-    func `the page has the members and an example of each kind of event`() async throws {
+    func `the pages have the members and an example of each kind of event`() async throws {
         var found: [String: [JSONValue]] = [:]
         let kinds = LedgerEvent.Kind.allCases.map(\.rawValue)
         for seed: UInt64 in 1...4 where !kinds.allSatisfy({ found[$0] != nil }) {
@@ -64,6 +64,8 @@ import Testing
             found.merge(year.kinds) { $0 + $1 }
         }
         let text = try Project.text("docs/events.md")
+        let examples = Set(try Project.text("docs/events.jsonl").split(separator: "\n").map(String.init))
+        #expect(examples.count == kinds.count)
         for kind in kinds {
             guard let events = found[kind] else {
                 Issue.record("No event of the kind \(kind) occurred")
@@ -73,8 +75,8 @@ import Testing
             // A failure shows what is missing, and not the whole page.
             let hasRow = text.contains(row)
             #expect(hasRow, "The row is missing: \(row)")
-            let example = "#### `\(kind)`\n\n\(Self.example(events))"
-            let hasExample = text.contains(example)
+            let example = Self.example(events)
+            let hasExample = examples.contains(example)
             #expect(hasExample, "The example is missing:\n\(example)")
         }
     }

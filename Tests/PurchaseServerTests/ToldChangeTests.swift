@@ -28,7 +28,8 @@ import Testing
     /// Everything but GET, which only reads. A read that asks the App Store records documents, which are told.
     private static let operations: [String: Told] = [
         "POST /verifyReceipt": .documents, "POST /sandbox/verifyReceipt": .documents,
-        "POST /notifications/v2": .documents, "POST /notifications/v1": .documents, "POST /v1/backfill": .documents,
+        "POST /v1/notifications/test": .documents, "POST /notifications/v2": .documents,
+        "POST /notifications/v1": .documents, "POST /v1/backfill": .documents,
         "POST /retention": .nothing("it only answers the App Store"),
         "POST /v1/customers/{id}/purchases": .documents,
         "POST /v1/customers/{id}/aliases": .events([.aliasAdded, .customersMerged, .attributesChanged]),

@@ -8,14 +8,9 @@ import TestData
 import TestWorld
 import Testing
 
-/// The examples of events for tests of an endpoint, against the genuine events in `docs/events.md`.
+/// The examples of events for tests of an endpoint, against the table in `docs/events.md` and the genuine events in
+/// `docs/events.jsonl`.
 @Suite struct WebhookExampleTests {
-    /// The part of the page about members.
-    private static func members() throws -> String {
-        let text = try Project.text("docs/events.md")
-        return try #require(text.components(separatedBy: "## Members and examples\n").last)
-    }
-
     private static let endpoint = WebhookEndpoint(
         id: "x", of: "com.example", url: "https://example.com/", createdAt: TestStore.start)
 
@@ -32,7 +27,8 @@ import Testing
     func `an example has the members of genuine events of its kind, and the mark of a test`(
         kind: LedgerEvent.Kind
     ) throws {
-        let text = try Self.members()
+        let page = try Project.text("docs/events.md")
+        let text = try #require(page.components(separatedBy: "## Members and examples\n").last)
         let row = try #require(text.split(separator: "\n").first { $0.hasPrefix("| `\(kind.rawValue)` |") })
         let cells = row.components(separatedBy: " | ")
         let required = Self.names(cells[1])
@@ -52,11 +48,10 @@ import Testing
     }
 
     @Test(arguments: LedgerEvent.Kind.allCases)
-    func `the members of an example have the order and the types of the page's example`(kind: LedgerEvent.Kind) throws {
-        let text = try Self.members()
-        let section = try #require(text.components(separatedBy: "#### `\(kind.rawValue)`\n").dropFirst().first)
-        let block = try #require(section.components(separatedBy: "```json\n").dropFirst().first)
-        let genuine = try JSONValue(parsing: Array(block.components(separatedBy: "\n```")[0].utf8))
+    func `the members of an example have the order and the types of a genuine event`(kind: LedgerEvent.Kind) throws {
+        let lines = try Project.text("docs/events.jsonl").split(separator: "\n")
+        let events = try lines.map { try JSONValue(parsing: Array($0.utf8)) }
+        let genuine = try #require(events.first { $0["kind"]?.string == kind.rawValue })
         let example = try Self.example(kind)
         let common = Set((genuine.members ?? []).map(\.name)).intersection((example.members ?? []).map(\.name))
         func shared(_ value: JSONValue) -> [String] {

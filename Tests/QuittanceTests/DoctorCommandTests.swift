@@ -239,7 +239,7 @@ import Testing
         #expect(try shop.check() == (["databaseSettings"], 0))
         try database.psql("ALTER DATABASE \(database.name) SET default_transaction_read_only = on")
         #expect(try shop.check() == (["databaseSettings", "notWritable"], 1))
-        try database.psql("ALTER DATABASE \(database.name) RESET default_transaction_read_only")
+        try database.server.psql("postgres", "ALTER DATABASE \(database.name) RESET default_transaction_read_only")
         try database.psql("ALTER DATABASE \(database.name) SET synchronous_commit = off")
         #expect(try shop.check() == (["databaseSettings", "databaseSettings"], 0))
         try shop.replace(#""erasureJournal": "\#(shop.folder.path("erasures"))", "#, by: "")
