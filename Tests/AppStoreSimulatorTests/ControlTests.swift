@@ -342,7 +342,8 @@ import Testing
         let list = try session.send("GET /commands").json.array ?? []
         #expect(list.count > 35)
         let buy = list.first { $0["path"]?.string == "/customers/{name}/buy" }
-        #expect(buy?["members"]?.members?.map(\.name) == ["product", "offer", "quantity", "monthly", "appAccountToken", "deliver"])
+        let members = ["product", "offer", "quantity", "monthly", "appAccountToken", "deliver"]
+        #expect(buy?["members"]?.members?.map(\.name) == members)
         let notifying = list.filter { $0["members"]?["deliver"] != nil }.compactMap { $0["path"]?.string }
         let changing = list.filter { $0["method"]?.string == "POST" }.compactMap { $0["path"]?.string }
             .filter { $0.hasPrefix("/customers/") }
