@@ -17,43 +17,53 @@ struct LastingMember: Sendable {
     /// Gives the first statement the value of the second.
     let copy: @Sendable (inout TransactionStatement, TransactionStatement) -> Void
 
-    private init<Value: Storable & Sendable>(
-        _ name: String, _ path: any WritableKeyPath<TransactionStatement, Value?> & Sendable, isPersonal: Bool = false
-    ) {
-        self.init(name, path, isPersonal: isPersonal) { $0[keyPath: path].stored }
-    }
-
-    private init<Value: Sendable>(
-        _ name: String, _ path: any WritableKeyPath<TransactionStatement, Value?> & Sendable, isPersonal: Bool = false,
-        value: @escaping @Sendable (TransactionStatement) -> StoredValue
+    private init(
+        _ name: String, isPersonal: Bool = false, _ value: @escaping @Sendable (TransactionStatement) -> StoredValue,
+        _ copy: @escaping @Sendable (inout TransactionStatement, TransactionStatement) -> Void
     ) {
         self.name = name
         self.isPersonal = isPersonal
         self.value = value
-        copy = { $0[keyPath: path] = $1[keyPath: path] }
+        self.copy = copy
     }
 
+    /// Closures rather than key paths: a read through a key path copies the whole statement.
     static let all = [
-        LastingMember("type", \.type),
-        LastingMember("subscriptionGroup", \.subscriptionGroup),
-        LastingMember("purchaseDate", \.purchaseDate),
-        LastingMember("expiresDate", \.expiresDate),
-        LastingMember("ownership", \.ownership),
-        LastingMember("appAccountToken", \.appAccountToken, isPersonal: true),
-        LastingMember("offerType", \.offerType, isPersonal: true),
-        LastingMember("offerIdentifier", \.offerIdentifier, isPersonal: true),
-        LastingMember("offerDiscountType", \.offerDiscountType, isPersonal: true),
-        LastingMember("offerPeriod", \.offerPeriod, isPersonal: true),
-        LastingMember("webOrderLineItemId", \.webOrderLineItemId) { $0.lineItem.stored },
-        LastingMember("transactionReason", \.transactionReason),
-        LastingMember("price", \.price, isPersonal: true),
-        LastingMember("currency", \.currency, isPersonal: true),
-        LastingMember("storefront", \.storefront, isPersonal: true),
-        LastingMember("commitment", \.commitment, isPersonal: true) { $0.commitment.map { .text("\($0)") } ?? .null },
-        LastingMember("revokedSeats", \.revokedSeats),
-        LastingMember("originalApplicationVersion", \.originalApplicationVersion),
-        LastingMember("originalPlatform", \.originalPlatform),
-        LastingMember("receiptType", \.receiptType),
+        LastingMember("type", { $0.type.stored }, { $0.type = $1.type }),
+        LastingMember(
+            "subscriptionGroup", { $0.subscriptionGroup.stored }, { $0.subscriptionGroup = $1.subscriptionGroup }),
+        LastingMember("purchaseDate", { $0.purchaseDate.stored }, { $0.purchaseDate = $1.purchaseDate }),
+        LastingMember("expiresDate", { $0.expiresDate.stored }, { $0.expiresDate = $1.expiresDate }),
+        LastingMember("ownership", { $0.ownership.stored }, { $0.ownership = $1.ownership }),
+        LastingMember(
+            "appAccountToken", isPersonal: true, { $0.appAccountToken.stored },
+            { $0.appAccountToken = $1.appAccountToken }),
+        LastingMember("offerType", isPersonal: true, { $0.offerType.stored }, { $0.offerType = $1.offerType }),
+        LastingMember(
+            "offerIdentifier", isPersonal: true, { $0.offerIdentifier.stored },
+            { $0.offerIdentifier = $1.offerIdentifier }),
+        LastingMember(
+            "offerDiscountType", isPersonal: true, { $0.offerDiscountType.stored },
+            { $0.offerDiscountType = $1.offerDiscountType }),
+        LastingMember(
+            "offerPeriod", isPersonal: true, { $0.offerPeriod.stored }, { $0.offerPeriod = $1.offerPeriod }),
+        LastingMember(
+            "webOrderLineItemId", { $0.lineItem.stored }, { $0.webOrderLineItemId = $1.webOrderLineItemId }),
+        LastingMember(
+            "transactionReason", { $0.transactionReason.stored }, { $0.transactionReason = $1.transactionReason }),
+        LastingMember("price", isPersonal: true, { $0.price.stored }, { $0.price = $1.price }),
+        LastingMember("currency", isPersonal: true, { $0.currency.stored }, { $0.currency = $1.currency }),
+        LastingMember("storefront", isPersonal: true, { $0.storefront.stored }, { $0.storefront = $1.storefront }),
+        LastingMember(
+            "commitment", isPersonal: true, { $0.commitment.map { .text("\($0)") } ?? .null },
+            { $0.commitment = $1.commitment }),
+        LastingMember("revokedSeats", { $0.revokedSeats.stored }, { $0.revokedSeats = $1.revokedSeats }),
+        LastingMember(
+            "originalApplicationVersion", { $0.originalApplicationVersion.stored },
+            { $0.originalApplicationVersion = $1.originalApplicationVersion }),
+        LastingMember(
+            "originalPlatform", { $0.originalPlatform.stored }, { $0.originalPlatform = $1.originalPlatform }),
+        LastingMember("receiptType", { $0.receiptType.stored }, { $0.receiptType = $1.receiptType }),
     ]
 }
 
