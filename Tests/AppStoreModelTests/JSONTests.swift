@@ -22,14 +22,68 @@ import Testing
         #expect(try JSONValue(parsing: text.utf8).compactText == expected)
     }
 
-    @Test(arguments: [
+    private static let refused = [
         "", " ", "{", "}", "[", "[1", "[1,]", "{\"a\"}", "{\"a\":}", "{\"a\":1,}", "{a:1}", "{'a':1}", "01", "1.", ".5",
         "-", "+1", "1e", "1e+", "0x1", "NaN", "Infinity", "nul", "tru", "\"", "\"\\", "\"\\x\"", "\"\\u12\"",
         "\"\\ud800\\u004\"", "\"\\ud800\\x\"", "\"\u{1}\"", "\"\n\"", "1 2", "{} x", "\u{feff}{}", "[1 2]",
         "\"\\u00g0\"",
-    ])
-    func `JSON that RFC 8259 does not allow is refused`(text: String) {
+    ]
+
+    @Test(arguments: refused) func `JSON that RFC 8259 does not allow is refused`(text: String) {
         #expect(throws: JSONError.self) { try JSONValue(parsing: text.utf8) }
+    }
+
+    /// Values, whole and damaged, that a reader may pass over as members of an object.
+    private static let passed: [[UInt8]] =
+        (refused + [
+            "0", "-1.50E+02", "true", "false", "null", #""é😀""#, #""\ud800\u0000""#, #""a\"b""#, "[1,[2,{}]]", "[]",
+            #"{"b":{"c":" "},"d":"}"}"#, "\"\u{7f}\"",
+        ]).map { Array($0.utf8) } + [[0x22, 0xff, 0x22], [0x22, 0xc0, 0x80, 0x22], [0x80]]
+
+    @Test(arguments: passed, ["", "0123456", "01234567", "é"])
+    func `the names of members are found in each object that can be read, and in nothing else`(
+        value: [UInt8], plain: String
+    ) throws {
+        let texts = [
+            Array(#"{"\#(plain)":"\#(plain)","x\"y":"#.utf8) + value + Array(#" , "": [1,"\#(plain)"]}"#.utf8),
+            Array("{\"\(plain)\":".utf8) + value + [UInt8(ascii: "}")], Array("[".utf8) + value + Array("]".utf8), value,
+        ]
+        for text in texts {
+            let names = JSONValue.names(in: text)?.map { Array(text[$0]) }
+            let whole = JSONValue(readable: text)?.members?.map(\.name)
+            // The names of the table have no escapes but one.
+            #expect(names?.map { String(decoding: $0, as: UTF8.self).replacing("\\", with: "") } == whole)
+        }
+    }
+
+    @Test func `names are found within the limits of a document`() {
+        let deep = Limits.jsonDepth - 1
+        for (depth, isRead) in [(deep, true), (deep + 1, false)] {
+            let text = "{\"a\":" + String(repeating: "[", count: depth) + String(repeating: "]", count: depth) + "}"
+            #expect((JSONValue.names(in: Array(text.utf8)) != nil) == isRead)
+        }
+        for (count, isRead) in [(Limits.jsonValues - 2, true), (Limits.jsonValues - 1, false)] {
+            let text = "{\"a\":[" + Array(repeating: "0", count: count).joined(separator: ",") + "]}"
+            #expect((JSONValue.names(in: Array(text.utf8)) != nil) == isRead)
+            #expect((JSONValue(readable: text.utf8) != nil) == isRead)
+        }
+    }
+
+    /// Each byte at each place in a block of eight, where a test of eight bytes at once may take one for another.
+    @Test func `a string ends at its first quote, whatever bytes are around it`() throws {
+        for place in 0..<9 {
+            for byte in UInt8(0)..<128 {
+                var text = Array(repeating: UInt8(ascii: "!"), count: 17)
+                text[place] = byte
+                let json = [UInt8(ascii: "\"")] + text + Array("\"".utf8)
+                let isPlain = byte >= 0x20 && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "\\")
+                let value = JSONValue(readable: json)
+                #expect(value == (isPlain ? .string(String(decoding: text, as: UTF8.self)) : nil))
+                let written = Array(JSONValue.string(String(decoding: text, as: UTF8.self)).compactText.utf8)
+                #expect((written == json) == isPlain)
+                #expect(JSONValue(readable: written) == .string(String(decoding: text, as: UTF8.self)))
+            }
+        }
     }
 
     @Test(

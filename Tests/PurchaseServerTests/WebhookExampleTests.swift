@@ -3,10 +3,11 @@
 import AppStoreModel
 import Foundation
 import PurchaseLedger
-import PurchaseServer
 import TestData
 import TestWorld
 import Testing
+
+@testable import PurchaseServer
 
 /// The examples of events for tests of an endpoint, against the table in `docs/events.md` and the genuine events in
 /// `docs/events.jsonl`.
@@ -45,6 +46,30 @@ import Testing
         let isBare = [.notificationReceived, .environmentsChanged, .ledgerRestored].contains(kind)
         let customer = isBare ? nil : "quittance-test"
         #expect(example["customer"]?.string == customer)
+    }
+
+    /// The members of an event beside its body.
+    private static let columns: Set<String> = [
+        "id", "customer", "mergedCustomer", "removedId", "ids", "attributes", "deletedId", "deletedIds", "kind",
+        "recordedAt", "bundleId", "environment", "originalTransactionId",
+    ]
+
+    /// White space makes a page read the body member by member.
+    @Test(arguments: LedgerEvent.Kind.allCases)
+    func `a body that a page copies gives the same event as one that it reads`(kind: LedgerEvent.Kind) throws {
+        let members = (try Self.example(kind).members ?? []).filter { !Self.columns.contains($0.name) }
+        let text = JSONValue.object(members).compactText.dropFirst()
+        for reference in ["", #""mergedCustomer":2,"#, #""removedId":1,"#, #""attributes":["plan"],"#] {
+            let events = try ["{", "{ "].map { start in
+                let event = LedgerEvent(
+                    Open(kind), in: LedgerScope(bundleId: "com.example", environment: .production),
+                    at: TestStore.start, customer: nil, chainName: "1", body: Array((start + reference + text).utf8))
+                let page = EventPage(events: [event], customerIds: [:], next: EventCursor(rawValue: "1"))
+                return try JSONWriter.bytes(publishing: EventBody(event, in: page))
+            }
+            #expect(events[0] == events[1])
+            #expect(try JSONValue(parsing: events[0]).members?.suffix(members.count) == members[...])
+        }
     }
 
     @Test(arguments: LedgerEvent.Kind.allCases)

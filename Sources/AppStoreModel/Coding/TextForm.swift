@@ -113,11 +113,12 @@ extension JSONWriter {
     /// Whether JSON may have a refused character. No stranger can choose such a text, so that strangers cannot make
     /// answers cost the memory of a parsed document.
     private static func needsReplacements(_ json: [UInt8]) -> Bool {
-        // The loop has no branch per byte, so the compiler can test many bytes at once.
-        let isPlain = json.withUnsafeBufferPointer { bytes in
-            bytes.reduce(0 as UInt8) { $0 | ($1 > 0x7e || $1 == UInt8(ascii: "\\") ? 1 : 0) } == 0
+        let plain = json.withUnsafeBytes { bytes in
+            bytes.firstIndex(from: 0, { $0.beyondASCII | $0.equal(to: UInt8(ascii: "\\")) }) {
+                $0 > 0x7e || $0 == UInt8(ascii: "\\")
+            }
         }
-        guard !isPlain else { return false }
+        guard plain < json.count else { return false }
         var isEscaped = false
         for scalar in String(decoding: json, as: UTF8.self).unicodeScalars {
             // Controls and halves of surrogate pairs are written as \u….

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AppStoreModel
+
 /// The stored form of an event's body, with a byte in place of each frequent phrase. Most of a body is names of
 /// members, so a body without this shortening would take several times the space.
 ///
@@ -42,12 +44,16 @@ package enum StoredBody {
     @usableFromInline
     package static func unpacked(_ stored: [UInt8]) -> [UInt8] {
         guard stored.first != plain else { return Array(stored.dropFirst()) }
-        guard stored.contains(where: isPhrase) else { return stored }
         var body: [UInt8] = []
-        body.reserveCapacity(stored.count * 4)
-        for byte in stored {
-            if isPhrase(byte), !table[Int(byte)].isEmpty { body += table[Int(byte)] } else { body.append(byte) }
+        var start = 0
+        for (index, byte) in stored.enumerated() where isPhrase(byte) && !table[Int(byte)].isEmpty {
+            if start == 0 { body.reserveCapacity(stored.count * 4) }
+            body += stored[start..<index]
+            body += table[Int(byte)]
+            start = index + 1
         }
+        guard start > 0 else { return stored }
+        body += stored[start...]
         return body
     }
 
@@ -93,7 +99,7 @@ package enum StoredBody {
         // All phrases have more than three bytes.
         guard rest > 3 else { return nil }
         for phrase in groups[group(body[index + 2], body[index + 3])] where phrase.bytes.count <= rest {
-            if phrase.bytes.elementsEqual(body[index..<(index + phrase.bytes.count)]) { return phrase }
+            if phrase.bytes.isSame(as: body[index..<index + phrase.bytes.count]) { return phrase }
         }
         return nil
     }

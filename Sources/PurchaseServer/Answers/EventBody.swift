@@ -77,8 +77,12 @@ struct EventBody: Encodable, Sendable {
     /// because of a duplicate name, and the client could read no later event.
     ///
     /// The numbers of a merged customer and of a removed id, and the names of attributes are left out: the event has
-    /// the ids and the attributes instead.
+    /// the ids and the attributes instead. Nearly every body has none of them, and is copied as the ledger wrote it.
     private static func whole(_ body: [UInt8]) -> [UInt8] {
+        let isCompact = body.starts(with: "{\"".utf8) && body.last == UInt8(ascii: "}")
+        if isCompact, let names = JSONValue.names(in: body), !names.contains(where: { mayBeOwn(body[$0]) }) {
+            return body
+        }
         guard let members = JSONValue(readable: body)?.members else { return [] }
         let references: [CodingKeys] = [.mergedCustomer, .removedId, .attributes]
         let shown = members.filter { member in
@@ -86,7 +90,24 @@ struct EventBody: Encodable, Sendable {
                 || !references.contains { $0.stringValue == member.name }
         }
         guard shown.allSatisfy({ [nil, .content].contains(CodingKeys(stringValue: $0.name)) }) else { return [] }
-        let isCompact = body.starts(with: "{\"".utf8) && body.last == UInt8(ascii: "}")
         return isCompact && shown.count == members.count ? body : Array(JSONValue.object(shown).compactText.utf8)
+    }
+
+    /// Whether a name, as a body has it, may be that of a member of ``EventBody``. A name with escapes may be any.
+    private static func mayBeOwn(_ name: ArraySlice<UInt8>) -> Bool {
+        if name.indexOfFirst(UInt8(ascii: "\\")) != nil { return true }
+        return name.count < ownNames.count && ownNames[name.count].contains { name.isSame(as: $0[...]) }
+    }
+
+    /// The names of the members beside the body, by their length.
+    private static let ownNames: [[[UInt8]]] = {
+        let names = CodingKeys.allCases.filter { $0 != .content }.map { Array($0.stringValue.utf8) }
+        let longest = names.map(\.count).max() ?? 0
+        return (0...longest).map { length in names.filter { $0.count == length } }
+    }()
+
+    private enum CodingKeys: CodingKey, CaseIterable {
+        case id, customer, mergedCustomer, removedId, ids, attributes, deletedId, deletedIds, kind, recordedAt
+        case bundleId, environment, originalTransactionId, content
     }
 }
