@@ -95,4 +95,20 @@ import Testing
     func `base64url with padding, characters of the other alphabet or non-zero trailing bits is refused`(text: String) {
         #expect(Base64.decodeURL(Array(text.utf8)[...]) == nil)
     }
+    /// Stored tokens are compared decoded, so a second spelling would come back as another document.
+    @Test(arguments: 1..<6) func `no bytes have a second spelling in base64url`(length: Int) {
+        let text = Base64.encodeURL(Array(repeating: 0xa5, count: length)[...])
+        #expect(Base64.decodeURL(text[...]) == Array(repeating: 0xa5, count: length))
+        for place in text.indices {
+            for character in UInt8.min...UInt8.max {
+                var other = text
+                other[place] = character
+                let decoded = Base64.decodeURL(other[...])
+                #expect(decoded.map { Base64.encodeURL($0[...]) == other } ?? true, "\(character) at \(place)")
+                for longer in [text + [character], [character] + text, text + [character, character]] {
+                    #expect(Base64.decodeURL(longer[...]).map { Base64.encodeURL($0[...]) == longer } ?? true)
+                }
+            }
+        }
+    }
 }
