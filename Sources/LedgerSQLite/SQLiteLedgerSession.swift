@@ -11,6 +11,7 @@ import PurchaseLedger
 /// the session is discarded.
 final class SQLiteLedgerSession: StatementRunner {
     let connection: Database
+    let statements: StatementTable
     var cache: Cache
     /// Documents encoded before the transaction began, by the digest of the document. Encoding within the transaction
     /// would make all other writes wait.
@@ -31,10 +32,13 @@ final class SQLiteLedgerSession: StatementRunner {
     init(_ connection: Database, _ cache: Cache) {
         self.connection = connection
         self.cache = cache
+        statements = cache.statements[connection]
     }
 
-    /// Row numbers of apps, scopes and shared parts of documents. They stay valid for later transactions.
+    /// Row numbers of apps, scopes and shared parts of documents. They stay valid for later transactions, as do the
+    /// prepared statements of each connection.
     struct Cache: Sendable {
+        let statements = StatementTables()
         var apps: [String: Int64] = [:]
         var scopes: [LedgerScope: Int64] = [:]
         var sharedBlobs = BlobCache()
@@ -58,6 +62,19 @@ extension SQLiteLedgerSession: SnapshotSource {
             snapshot.newNumbers = try newNumbers(for: query.keys.customerIDs.subtracting(snapshot.ids.keys))
         }
         return snapshot
+    }
+
+    /// The output of a decision that changes nothing; `nil` if it changes anything, or if it may add a customer.
+    func output<Output: Sendable>(of decide: LedgerDecider<Output>, about query: LedgerQuery) throws -> Output? {
+        var isUnchanged = true
+        let output = try LedgerDecision.run(query, decide) { query in
+            let snapshot = try load(query, numbersCustomers: false)
+            if !query.keys.customerIDs.isSubset(of: snapshot.ids.keys) { isUnchanged = false }
+            return snapshot
+        } commit: {
+            if !$0.keys.isEmpty { isUnchanged = false }
+        }
+        return isUnchanged ? output : nil
     }
 }
 

@@ -5,6 +5,7 @@ import Foundation
 import LedgerSQLite
 import PurchaseLedger
 import TestData
+import TestWorld
 import Testing
 
 /// Tests durability, group commit, and errors of the file and of its rows.
@@ -69,6 +70,73 @@ import Testing
         for number in 0..<20 {
             let copy = try SQLiteLedgerStorage(path: folder.path("\(number).sqlite"))
             #expect(try await Self.documents(of: copy) == (0...number).map { "\($0)" })
+        }
+    }
+
+    // MARK: Known receipts
+
+    @Test func `a known receipt is recorded again without a commit, unless a customer presents it`() async throws {
+        let (storage, store) = (try SQLiteLedgerStorage(path: folder.path()), try TestStore())
+        let ledger = Ledger(storage: storage)
+        func evidence(_ ids: [String]) async throws -> Evidence {
+            let receipt = TestStore.receipt(ids.map { TestStore.purchase($0) })
+            return try await store.verifier().evidence(receipt: store.sign(receipt), at: TestStore.start)
+        }
+        let first = try await evidence(["1"])
+        func record(_ evidence: Evidence, by customer: String? = nil) async throws -> [Int] {
+            let before = storage.commits
+            let result = try await ledger.record([evidence], claimedBy: customer, at: TestStore.start)
+            return [result.new, result.known, storage.commits - before]
+        }
+        #expect(try await record(first) == [1, 0, 1])
+        for _ in 0..<2 { #expect(try await record(first) == [0, 1, 0]) }
+        // A further receipt is new, whatever it has in common with the first.
+        #expect(try await record(evidence(["1", "2"])) == [1, 0, 1])
+        #expect(try await record(first) == [0, 1, 0])
+        // The customer is new, and then only presents the receipt again.
+        for _ in 0..<2 { #expect(try await record(first, by: "anna") == [0, 1, 1]) }
+        let owner = try await ledger.customer("anna", in: first.scope, at: TestStore.start)
+        #expect(owner?.purchases.map(\.transactionId) == ["1"])
+        #expect(try await storage.documentCount() == 2)
+    }
+
+    @Test func `a known receipt whose row is damaged is stored again`() async throws {
+        let (storage, store) = (try SQLiteLedgerStorage(path: folder.path()), try TestStore())
+        let receipt = try await store.verifier().evidence(
+            receipt: store.sign(TestStore.receipt([TestStore.purchase("1")])), at: TestStore.start)
+        let ledger = Ledger(storage: storage)
+        _ = try await ledger.record([receipt], at: TestStore.start)
+        try await storage.execute("UPDATE documents SET content = x'00'")
+        _ = try await ledger.record([receipt], at: TestStore.start)
+        #expect(try await storage.scanned().documents.map(\.document) == [receipt.document])
+    }
+
+    @Test func `a known receipt is not acknowledged after its ledger was removed`() async throws {
+        let (storage, store) = (try SQLiteLedgerStorage(path: folder.path()), try TestStore())
+        let receipt = try await store.verifier().evidence(
+            receipt: store.sign(TestStore.receipt([TestStore.purchase("1")])), at: TestStore.start)
+        let ledger = Ledger(storage: storage)
+        _ = try await ledger.record([receipt], at: TestStore.start)
+        try FileManager.default.removeItem(atPath: folder.path())
+        #expect(await Self.code { _ = try await ledger.record([receipt], at: TestStore.start) } == .unavailable)
+    }
+
+    // MARK: Statements
+
+    /// Connections come to lie where closed ones lay.
+    @Test func `a statement ends with its connection, and with the tables that it was prepared for`() async throws {
+        for round in 0..<40 {
+            let path = folder.path("\(round % 3).sqlite")
+            let storage = try SQLiteLedgerStorage(path: path)
+            let before = try await Self.documents(of: storage)
+            #expect(before == (0..<round).filter { $0 % 3 == round % 3 }.map { "\($0)" })
+            #expect(try await Self.add("\(round)", to: storage))
+            // GRDB forgets all statements of the connection.
+            try await storage.execute("CREATE INDEX later ON documents (receivedAt)")
+            try await storage.execute("DROP INDEX later")
+            #expect(try await Self.add("\(round)", to: storage) == false)
+            #expect(try await Self.documents(of: storage) == before + ["\(round)"])
+            try storage.close()
         }
     }
 

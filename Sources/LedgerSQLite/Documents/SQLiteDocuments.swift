@@ -36,7 +36,7 @@ extension SQLiteLedgerSession {
         return true
     }
 
-    private func number(of name: Provenance) throws -> Int64? {
+    func number(of name: Provenance) throws -> Int64? {
         try first("SELECT number FROM documents WHERE signedDate = ? AND digest = ?", Self.key(name)) {
             try $0.next(Int64.self)
         }

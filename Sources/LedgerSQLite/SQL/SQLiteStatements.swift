@@ -4,13 +4,67 @@ import AppStoreModel
 import GRDB
 import GRDBSQLite
 import PurchaseLedger
+import Synchronization
 
 /// Runs SQL statements. Each statement is prepared once per connection.
 ///
-/// GRDB prepares and caches the statements. SQLite's own functions bind parameters and read columns. If a column has an
+/// GRDB prepares and caches the statements, and ``StatementTable`` finds them. SQLite's own functions bind parameters and read columns. If a column has an
 /// unexpected type, as in a damaged file, GRDB's functions would convert the value or end the process.
 protocol StatementRunner {
     var connection: Database { get }
+    var statements: StatementTable { get }
+}
+
+/// The statements that a connection prepared. GRDB would find a statement by hashing its text, which takes longer than
+/// many statements run.
+///
+/// GRDB alone keeps the statements: they end with their connection, or when its schema changes. A table then finds
+/// nothing, and the statement is prepared again. Used only on the connection's queue.
+final class StatementTable: @unchecked Sendable {
+    private struct Place {
+        var sql = ""
+        weak var statement: Statement?
+    }
+
+    /// More places than the ledger has statements, so that few share a place. Of two, the last used has it.
+    private static let count = 512
+
+    private var places = [Place](repeating: Place(), count: count)
+
+    func statement(_ sql: String, on connection: Database) throws -> Statement {
+        let place = Self.place(of: sql)
+        if places[place].sql == sql, let known = places[place].statement { return known }
+        let statement = try connection.cachedStatement(sql: sql)
+        places[place] = Place(sql: sql, statement: statement)
+        return statement
+    }
+
+    /// Computed from the length and from every eighth byte at most: statements differ in more.
+    private static func place(of sql: String) -> Int {
+        var sql = sql
+        return sql.withUTF8 { bytes in
+            var hash = UInt(bitPattern: bytes.count)
+            for index in stride(from: bytes.count - 1, through: 0, by: -max(8, bytes.count / 16)) {
+                hash = (hash &* 31) ^ UInt(bytes[index])
+            }
+            return Int((hash ^ hash >> 9) % UInt(count))
+        }
+    }
+}
+
+/// The tables of a ledger's connections.
+final class StatementTables: Sendable {
+    private let tables = Mutex<[ObjectIdentifier: StatementTable]>([:])
+
+    /// The table of a connection. A later connection may get the table of a closed one, whose statements are gone.
+    subscript(connection: Database) -> StatementTable {
+        tables.withLock { tables in
+            if let known = tables[ObjectIdentifier(connection)] { return known }
+            let new = StatementTable()
+            tables[ObjectIdentifier(connection)] = new
+            return new
+        }
+    }
 }
 
 extension StatementRunner {
@@ -46,7 +100,7 @@ extension StatementRunner {
     /// Runs a statement, and calls `row` for each row.
     private func step(_ sql: String, _ parameters: [StoredValue], _ row: (OpaquePointer) throws -> Void) throws {
         do {
-            let statement = try connection.cachedStatement(sql: sql).sqliteStatement
+            let statement = try statements.statement(sql, on: connection).sqliteStatement
             defer {
                 sqlite3_reset(statement)
                 sqlite3_clear_bindings(statement)
