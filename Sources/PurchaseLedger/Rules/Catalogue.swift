@@ -4,7 +4,12 @@
 /// do not say what a product grants.
 public struct Catalogue: Hashable, Sendable {
     /// The products, by id.
-    public var products: [String: Product] { didSet { putStamp() } }
+    public var products: [String: Product] {
+        didSet {
+            putStamp()
+            putEntitlements()
+        }
+    }
 
     /// How long a subscription still entitles after its end if no document about its renewal has arrived. Apple charges
     /// up to a day before the end, and its notifications are usually only minutes late. The default, an hour, covers
@@ -12,7 +17,7 @@ public struct Catalogue: Hashable, Sendable {
     public var staleLeeway: Duration { didSet { putStamp() } }
 
     /// The rules by which a purchase of the app itself grants entitlements. Each rule that a purchase meets counts.
-    public var appPurchase: [AppPurchaseRule] = []
+    public var appPurchase: [AppPurchaseRule] = [] { didSet { putEntitlements() } }
 
     /// The transaction ids of purchases that grant nothing, whatever the App Store signs; see ``refuses(_:)``.
     public var refusedPurchases: Set<String> { didSet { putStamp() } }
@@ -20,6 +25,9 @@ public struct Catalogue: Hashable, Sendable {
     /// A number for everything that decides when purchases are settled, see ``Settlement``. Two catalogues with the
     /// same number settle each purchase at the same instant.
     package private(set) var stamp: Int64
+
+    /// The names of all entitlements that the catalogue grants. Each question about an entitlement asks for them.
+    package private(set) var entitlements: Set<String> = []
 
     /// The catalogue of an app without one.
     static let empty = Catalogue()
@@ -31,9 +39,15 @@ public struct Catalogue: Hashable, Sendable {
         self.staleLeeway = staleLeeway
         self.refusedPurchases = refusedPurchases
         stamp = Self.stamp(products, staleLeeway, refusedPurchases)
+        putEntitlements()
     }
 
     private mutating func putStamp() { stamp = Self.stamp(products, staleLeeway, refusedPurchases) }
+
+    private mutating func putEntitlements() {
+        let own = Set(appPurchase.flatMap(\.entitlements))
+        entitlements = products.values.reduce(into: own) { $0.formUnion($1.entitlements) }
+    }
 
     /// The access that a product grants.
     public struct Product: Hashable, Sendable {
@@ -62,10 +76,5 @@ extension Catalogue {
     func entitlements(of purchase: TransactionStatement) -> Set<String> {
         guard purchase.isAppPurchase else { return products[exactly: purchase.productId]?.entitlements ?? [] }
         return appPurchase.reduce(into: []) { if $1.holds(for: purchase) { $0.formUnion($1.entitlements) } }
-    }
-
-    /// The names of all entitlements that the catalogue grants.
-    package var entitlements: Set<String> {
-        products.values.map(\.entitlements).reduce(into: Set(appPurchase.flatMap(\.entitlements))) { $0.formUnion($1) }
     }
 }

@@ -41,7 +41,15 @@ package struct LineLogHandler: LogHandler {
     package func log(event: LogEvent) {
         let members = members(event)
         switch format {
-        case .text: write(members.map { "\($0)=\(Self.text($1))" }.joined(separator: " "))
+        case .text:
+            var line = ""
+            for (name, value) in members {
+                if !line.isEmpty { line += " " }
+                line += name
+                line += "="
+                line += Self.text(value)
+            }
+            write(line)
         case .json: write(Self.json(members))
         }
     }
@@ -49,17 +57,19 @@ package struct LineLogHandler: LogHandler {
     /// The members of a line: first the fixed members, then the metadata. Metadata with the name of a fixed member gets
     /// a different name, so that no package can replace a fixed member.
     private func members(_ event: LogEvent) -> [(name: String, value: Logger.MetadataValue)] {
-        let all = metadata.merging(event.metadata ?? [:]) { _, new in new }
+        let own = event.metadata ?? [:]
+        // A merge takes a fifth of the time of a line, and few loggers have metadata of their own.
+        let all = metadata.isEmpty ? own : metadata.merging(own) { _, new in new }
         var fixed: [(String, Logger.MetadataValue)] = [
             ("time", .string(now().iso8601)), ("level", .string(event.level.rawValue)),
             ("message", .string("\(event.message)")),
         ]
         if let error = event.error { fixed.append(("error", .string("\(error)"))) }
-        let taken = Set(fixed.map(\.0))
+        let taken = fixed.map(\.0)
         return fixed + all.sorted { $0.key < $1.key }.map { (Self.name($0.key, besides: taken), $0.value) }
     }
 
-    private static func name(_ name: String, besides taken: Set<String>) -> String {
+    private static func name(_ name: String, besides taken: [String]) -> String {
         if taken.contains(name) { return "\(name)_" }
         guard !name.utf8.allSatisfy(isPlain) else { return name }
         return String(decoding: name.utf8.map { isPlain($0) ? $0 : UInt8(ascii: "_") }, as: UTF8.self)
