@@ -41,6 +41,11 @@ extension [UInt8] {
     }
 }
 
+extension UnsafeBufferPointer<UInt8> {
+    /// Whether one of these bytes is `byte`.
+    package func has(_ byte: UInt8) -> Bool { baseAddress.map { memchr($0, Int32(byte), count) != nil } ?? false }
+}
+
 /// Eight bytes of a text, tested at once: a test of each byte by itself takes five times as long. A test sets the
 /// highest bit of each byte that passes, up to the first such byte; bits after it mean nothing.
 struct EightBytes {

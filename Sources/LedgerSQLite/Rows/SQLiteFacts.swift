@@ -31,10 +31,9 @@ extension SQLiteLedgerSession {
     func addFacts(to chain: inout Chain, _ number: Int64) throws {
         var blank = TransactionStatement.blank
         blank.chainName = chain.key.name
-        let facts = try all(Self.factsOfChain, [.integer(number)]) { row in
-            (isResidue: try row.next(Bool.self), statement: try row.fields(of: blank))
-        }
-        for (isResidue, statement) in facts {
+        _ = try all(Self.factsOfChain, [.integer(number)]) { row in
+            let isResidue = try row.next(Bool.self)
+            let statement = try row.fields(of: blank)
             if isResidue { chain.mergeResidue(statement) } else { chain.take(statement) }
         }
     }

@@ -152,9 +152,13 @@ extension Chain {
         statements.all.reserveCapacity(transactions.count)
         let facts = transactions.values
         for index in facts.indices {
+            // Most facts are a signed transaction's alone, which needs no copy to be judged.
+            if residue.isEmpty, facts[index].receipt == nil, let signed = facts[index].signed {
+                if isHere(signed) { statements.all.append(signed) }
+                continue
+            }
             guard let statement = current(facts[index]), isHere(statement) else { continue }
             statements.all.append(statement)
-            if facts[index].receipt == nil, residue.isEmpty { continue }
             if judged(facts[index]).isCancelledByReceiptAlone {
                 statements.cancelledByReceiptAlone.insert(facts[index].key.transactionId)
             }

@@ -47,9 +47,12 @@ extension Holdings {
             consumables += history.consumables
             for grant in history.grants(state) { grants.add(grant) }
             subscriptions[chain.key.name] = state
-            let unknown = history.purchases.elements { catalogue.products[exactly: $0.productId] == nil }
-            unknownProducts.formUnion(unknown.map(\.productId))
-            recentUnknownProducts.formUnion(unknown.filter { Notice.isRecent($0, at: now) }.map(\.productId))
+            let purchases = history.purchases
+            for index in purchases.indices where catalogue.products[exactly: purchases[index].productId] == nil {
+                unknownProducts.insert(purchases[index].productId)
+                guard Notice.isRecent(purchases[index], at: now) else { continue }
+                recentUnknownProducts.insert(purchases[index].productId)
+            }
             let change = history.nextChange(chain.renewal, after: now)
             nextChange = earliest(nextChange, change)
         }

@@ -54,7 +54,7 @@ struct PurchaseHistory {
         }
         // Residue is evaluated with the other statements. A purchase with nothing left but residue then counts only in
         // `timeline`.
-        let nonConsumables = purchases.elements(where: \.isNonConsumable)
+        let nonConsumables = purchases.indices.filter { purchases[$0].isNonConsumable }.map { purchases[$0] }
         nonConsumable =
             nonConsumables.allSatisfy { erased.contains($0.transactionId) }
             ? nil : TransactionStatement(merging: nonConsumables)
@@ -248,6 +248,7 @@ private struct Timeline {
     private mutating func findPeriods(in purchases: [TransactionStatement]) {
         entries.reserveCapacity(purchases.count)
         var indexes: [String: Int] = [:]
+        indexes.reserveCapacity(purchases.count)
         for index in purchases.indices where purchases[index].isSubscription {
             if let line = purchases[index].lineItem {
                 if let known = indexes[line] {

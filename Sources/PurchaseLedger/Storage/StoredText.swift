@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AppStoreModel
+
 /// Escapes NUL, because texts in databases cannot contain NUL. PostgreSQL refuses NUL. SQLite ends a text at NUL, so
 /// that two texts with the same beginning could be taken for equal. NUL is written as U+0001 `0`, and U+0001 as U+0001
 /// `1`.
@@ -34,7 +36,7 @@ package enum StoredText {
     /// The text of escaped bytes. Every text column of a row goes through it, so it is not generic: no other module
     /// would specialise the search for the escape.
     package static func unescape(_ text: UnsafeBufferPointer<UInt8>) -> String {
-        guard text.contains(escape) else { return String(decoding: text, as: UTF8.self) }
+        guard text.has(escape) else { return String(decoding: text, as: UTF8.self) }
         var bytes: [UInt8] = []
         var isEscaped = false
         for byte in text {
