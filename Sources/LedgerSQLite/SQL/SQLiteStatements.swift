@@ -8,8 +8,9 @@ import Synchronization
 
 /// Runs SQL statements. Each statement is prepared once per connection.
 ///
-/// GRDB prepares and caches the statements, and ``StatementTable`` finds them. SQLite's own functions bind parameters and read columns. If a column has an
-/// unexpected type, as in a damaged file, GRDB's functions would convert the value or end the process.
+/// GRDB prepares and caches the statements, and ``StatementTable`` finds them. SQLite's own functions bind parameters and
+/// read columns. If a column has an unexpected type, as in a damaged file, GRDB's functions would convert the value or end
+/// the process.
 protocol StatementRunner {
     var connection: Database { get }
     var statements: StatementTable { get }
