@@ -46,7 +46,8 @@ import Testing
     ) throws {
         let texts = [
             Array(#"{"\#(plain)":"\#(plain)","x\"y":"#.utf8) + value + Array(#" , "": [1,"\#(plain)"]}"#.utf8),
-            Array("{\"\(plain)\":".utf8) + value + [UInt8(ascii: "}")], Array("[".utf8) + value + Array("]".utf8), value,
+            Array("{\"\(plain)\":".utf8) + value + [UInt8(ascii: "}")], Array("[".utf8) + value + Array("]".utf8),
+            value,
         ]
         for text in texts {
             let names = JSONValue.names(in: text)?.map { Array(text[$0]) }

@@ -121,7 +121,9 @@ enum ChainName {
     }
 
     /// Every event of a page asks for it, and a search by characters takes fifty times as long.
-    private static func separation(in name: String) -> String.Index? { name.utf8.lastIndex(of: UInt8(ascii: separator)) }
+    private static func separation(in name: String) -> String.Index? {
+        name.utf8.lastIndex(of: UInt8(ascii: separator))
+    }
 
     /// The original transaction id in a name.
     static func originalTransactionId(in name: String) -> String {
