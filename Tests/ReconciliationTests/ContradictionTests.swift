@@ -35,9 +35,8 @@ import Testing
         var word: String { code == Self.empty ? "is empty" : "\(code)" }
 
         var answer: APIAnswer {
-            guard code == Self.empty else { return LyingStore.refusal(code) }
-            let body = #"{"hasMore":false,"revision":"r","signedTransactions":[],"data":[]}"#
-            return APIAnswer(status: 200, headers: ["content-type": "application/json"], body: Array(body.utf8))
+            guard code == Self.empty else { return .refusal(code) }
+            return APIAnswer(json: #"{"hasMore":false,"revision":"r","signedTransactions":[],"data":[]}"#)
         }
     }
 
@@ -86,7 +85,7 @@ import Testing
             scene = try await Scene()
             try await scene.buy()
             try await scene.pass(days: 790)
-            id = await scene.transport.store.world.history(of: "anna")[0].transaction.transactionId ?? ""
+            id = await scene.transactionId
         }
 
         func question(_ name: Name) async throws -> HistoryQuestion {
@@ -101,17 +100,19 @@ import Testing
             return question
         }
 
-        /// Whether the ledger has all transactions, and the renewal info.
-        var isWhole: Bool {
-            get async throws {
-                let all = await scene.transport.store.world.history(of: "anna").compactMap(\.transaction.transactionId)
-                try #require(21...40 ~= all.count)
-                let chain = try await scene.ledger.chain(ChainKey(id, in: scene.scope))
-                return Set(chain?.purchases.map(\.transactionId) ?? []) == Set(all) && chain?.renewal != nil
-            }
+        func job() async throws -> Job? { try await scene.job(.customerHistory) }
+
+        /// Answers the request of the example so many times as it says.
+        func refuse(_ example: Case, times: Int = .max) {
+            let refusal = Refusal(example, times: times)
+            scene.requests.answer = { refusal.answer(to: $0) }
         }
 
-        func job() async throws -> Job? { try await scene.jobs().first { $0.id.kind == .customerHistory } }
+        /// - Returns: The job that reads the rest, if there is one.
+        func takeHistory(_ name: Name = .transaction, within time: Duration = .seconds(20)) async throws -> Job? {
+            let outcome = try await scene.reconciler.takeHistory(question(name), within: time)
+            return if case .later(let job) = outcome { job } else { nil }
+        }
 
         /// Lets time pass, and does the jobs that are due.
         func pass(seconds: Int64) async throws {
@@ -120,22 +121,14 @@ import Testing
         }
     }
 
-    /// Of a reading whose rest is a job.
-    private static func later(_ outcome: HistoryOutcome) -> Job? {
-        if case .later(let job) = outcome { job } else { nil }
-    }
-
     // MARK: - One customer
 
     @Test(.takesLong, arguments: cases)
     func `a single contradiction is tried again, and the history is whole`(example: Case) async throws {
         let customer = try await Customer()
-        let refusal = Refusal(example, times: 1)
-        customer.scene.requests.answer = { refusal.answer(to: $0) }
-        let outcome = try await customer.scene.reconciler.takeHistory(
-            customer.question(example.name), within: .seconds(20))
-        #expect(Self.later(outcome) == nil)
-        #expect(try await customer.isWhole)
+        customer.refuse(example, times: 1)
+        #expect(try await customer.takeHistory(example.name) == nil)
+        #expect(try await customer.scene.isWhole)
         #expect(try await customer.job() == nil)
     }
 
@@ -144,22 +137,19 @@ import Testing
         example: Case
     ) async throws {
         let customer = try await Customer()
-        let refusal = Refusal(example, times: .max)
-        customer.scene.requests.answer = { refusal.answer(to: $0) }
-        let outcome = try await customer.scene.reconciler.takeHistory(
-            customer.question(example.name), within: .seconds(20))
-        let job = try #require(Self.later(outcome))
+        customer.refuse(example)
+        let job = try #require(try await customer.takeHistory(example.name))
         #expect(job.failure?.hasPrefix("contradiction: ") == true && job.failure?.contains(example.word) == true)
         #expect(job.dueAt > customer.scene.time.now)
         #expect(try await customer.job() == job)
-        #expect(try await !customer.isWhole)
+        #expect(try await !customer.scene.isWhole)
         // A job that reads on contradicts what was read before it, so it too believes nothing.
         try await customer.pass(seconds: 61)
         #expect(try await customer.job()?.failure?.hasPrefix("contradiction: ") == true)
         customer.scene.requests.answer = nil
         try await customer.pass(seconds: 3600)
         #expect(try await customer.job() == nil)
-        #expect(try await customer.isWhole)
+        #expect(try await customer.scene.isWhole)
     }
 
     @Test func `a history that contradicts itself for a day is given up, reported, and read again on request`()
@@ -168,10 +158,8 @@ import Testing
         var customer = try await Customer()
         let reported = Mutexed<[Job]>([])
         customer.scene.onFailure = { job in reported.update { $0.append(job) } }
-        let refusal = Refusal(Case(name: .transaction, position: 1), times: .max)
-        customer.scene.requests.answer = { refusal.answer(to: $0) }
-        let question = try await customer.question(.transaction)
-        _ = try await customer.scene.reconciler.takeHistory(question, within: .seconds(20))
+        customer.refuse(Case(name: .transaction, position: 1))
+        _ = try await customer.takeHistory()
         for attempt in 2...30 {
             #expect(try await customer.job()?.isGivenUp == false, "attempt \(attempt)")
             try await customer.pass(seconds: 3600)
@@ -180,9 +168,8 @@ import Testing
         #expect(job.isGivenUp && job.failure?.hasPrefix("contradiction: ") == true)
         #expect(reported.value.contains(job))
         customer.scene.requests.answer = nil
-        let outcome = try await customer.scene.reconciler.takeHistory(question, within: .seconds(20))
-        #expect(Self.later(outcome) == nil)
-        #expect(try await customer.isWhole)
+        #expect(try await customer.takeHistory() == nil)
+        #expect(try await customer.scene.isWhole)
     }
 
     @Test func `the first answer about an id is believed: one that nobody knows is refused, and leaves no job`()
@@ -190,12 +177,8 @@ import Testing
     {
         let customer = try await Customer()
         for code in Self.codes {
-            let refusal = Refusal(Case(name: .transaction, position: 0, code: code), times: 1)
-            customer.scene.requests.answer = { refusal.answer(to: $0) }
-            let question = try await customer.question(.transaction)
-            let error = await #expect(throws: AppStoreAPIError.self) {
-                _ = try await customer.scene.reconciler.takeHistory(question, within: .seconds(20))
-            }
+            customer.refuse(Case(name: .transaction, position: 0, code: code), times: 1)
+            let error = await #expect(throws: AppStoreAPIError.self) { _ = try await customer.takeHistory() }
             #expect(error?.code == .refused && error?.errorCode?.rawValue == code)
             #expect(try await customer.job() == nil)
         }
@@ -207,17 +190,15 @@ import Testing
         async throws
     {
         let customer = try await Customer()
-        let question = try await customer.question(.transaction)
         func outcome(times: Int) async throws -> Job? {
-            let refusal = Refusal(Case(name: .transaction, position: 0, code: Case.empty), times: times)
-            customer.scene.requests.answer = { refusal.answer(to: $0) }
-            return Self.later(try await customer.scene.reconciler.takeHistory(question, within: .seconds(20)))
+            customer.refuse(Case(name: .transaction, position: 0, code: Case.empty), times: times)
+            return try await customer.takeHistory()
         }
         // Of a transaction that nobody has seen, an empty history is believed.
         #expect(try await outcome(times: .max) == nil)
-        #expect(try await !customer.isWhole)
+        #expect(try await !customer.scene.isWhole)
         #expect(try await outcome(times: 0) == nil)
-        #expect(try await customer.isWhole)
+        #expect(try await customer.scene.isWhole)
         #expect(try await outcome(times: 1) == nil)
         let job = try #require(try await outcome(times: .max))
         #expect(job.failure?.hasPrefix("contradiction: ") == true && job.failure?.contains("is empty") == true)
@@ -232,28 +213,21 @@ import Testing
         async throws
     {
         let scene = try await Scene()
-        try await scene.buy()
-        try await scene.work()
-        // Without an address for notifications, Apple keeps no history, so that the end of the period is not known.
-        await scene.transport.update { $0.notificationURLs = [:] }
-        try await scene.pass(days: 31)
+        try await scene.makeStale()
         let asked = JobTests.Counter()
         scene.requests.answer = { request in
             guard request.path.contains("/subscriptions/") else { return nil }
             asked.add(request)
             return Case(name: .transaction, position: 0, code: Case.empty).answer
         }
-        func job() async throws -> Job? { try await scene.jobs().first { $0.id.kind == .subscriptionStatus } }
         try await scene.work()
         #expect(asked.count == 5)
-        #expect(try await job()?.failure?.hasPrefix("contradiction: ") == true)
-        try await scene.pass(seconds: 3600)
-        try await scene.work()
+        #expect(try await scene.job(.subscriptionStatus)?.failure?.hasPrefix("contradiction: ") == true)
+        try await scene.work(afterSeconds: 3600)
         #expect(asked.count == 5)
         scene.requests.answer = nil
-        try await scene.pass(days: 1)
-        try await scene.work()
-        #expect(try await job() == nil)
+        try await scene.work(afterDays: 1)
+        #expect(try await scene.job(.subscriptionStatus) == nil)
         #expect(try await scene.entitlements == ["pro"])
     }
 
@@ -274,24 +248,20 @@ import Testing
             }
             return word
         }
-        let lasting = Refusal(example, times: .max)
-        customer.scene.requests.answer = { lasting.answer(to: $0) }
+        customer.refuse(example)
         let failure = try await outcome()
         #expect(failure.hasPrefix("contradiction: ") && failure.contains(example.word), "\(failure)")
-        #expect(try await !customer.isWhole)
-        let single = Refusal(example, times: 1)
-        customer.scene.requests.answer = { single.answer(to: $0) }
+        #expect(try await !customer.scene.isWhole)
+        customer.refuse(example, times: 1)
         #expect(try await outcome() == "taken")
-        #expect(try await customer.isWhole)
+        #expect(try await customer.scene.isWhole)
     }
 
     // MARK: - Pages without an end
 
     /// A page of a customer's history with a transaction that is none, and that another page follows.
     private static func page(_ revision: String) -> APIAnswer {
-        APIAnswer(
-            status: 200, headers: ["content-type": "application/json"],
-            body: Array(#"{"hasMore":true,"revision":"\#(revision)","signedTransactions":["x"]}"#.utf8))
+        APIAnswer(json: #"{"hasMore":true,"revision":"\#(revision)","signedTransactions":["x"]}"#)
     }
 
     @Test(arguments: [1, 2, 7])
@@ -304,15 +274,13 @@ import Testing
             pages.add(request)
             return Self.page("\(pages.count % length)")
         }
-        let question = try await customer.question(.transaction)
-        let outcome = try await customer.scene.reconciler.takeHistory(question, within: .seconds(20))
-        #expect(Self.later(outcome)?.failure?.hasPrefix("contradiction: ") == true)
+        #expect(try await customer.takeHistory()?.failure?.hasPrefix("contradiction: ") == true)
         #expect(pages.count == length + 1)
         customer.scene.requests.answer = nil
         try await customer.pass(seconds: 61)
         // The App Store refuses a place in the circle, so the history is read from its beginning.
         #expect(try await customer.job() == nil)
-        #expect(try await customer.isWhole)
+        #expect(try await customer.scene.isWhole)
     }
 
     @Test func `pages of a customer with ever new tokens end at the bound, twice, and then the job is given up`()
@@ -326,9 +294,7 @@ import Testing
             pages.add(request)
             return Self.page("\(pages.count)")
         }
-        let question = try await customer.question(.transaction)
-        let outcome = try await customer.scene.reconciler.takeHistory(question, within: .seconds(60))
-        let job = try #require(Self.later(outcome))
+        let job = try #require(try await customer.takeHistory(within: .seconds(60)))
         #expect(job.failure?.hasPrefix("endlessPages: ") == true && job.dueAt > customer.scene.time.now)
         #expect(pages.count == 1000)
         try await customer.pass(seconds: 61)

@@ -107,13 +107,6 @@ import Testing
         return (scene, try #require(made))
     }
 
-    /// Whether the ledger has all transactions and the renewal info.
-    private static func isWhole(_ scene: JobTests.Scene) async throws -> Bool {
-        let all = await scene.transport.store.world.history(of: "anna").compactMap(\.transaction.transactionId)
-        let chain = try await scene.ledger.chain(ChainKey(all[0], in: scene.scope))
-        return Set(chain?.purchases.map(\.transactionId) ?? []) == Set(all) && chain?.renewal != nil
-    }
-
     /// What Apple itself may leave out or say, so that nobody can tell a part from the whole.
     private static let plausible: Set<String> = [
         "signedTransactions.0: left out", "data.0.lastTransactions.0.signedRenewalInfo: left out",
@@ -127,7 +120,7 @@ import Testing
     func `no distorted answer makes a part of a history the whole of it`(position: Int) async throws {
         let (first, distorter) = try await Self.scene()
         distorter.distort(position, nil)
-        let id = await first.transport.store.world.history(of: "anna")[0].transaction.transactionId ?? ""
+        let id = await first.transactionId
         _ = try await first.reconciler.takeHistory(HistoryQuestion(transactionId: id), within: .seconds(20))
         let distortions = Distortion.all(of: try #require(distorter.original))
         #expect(distortions.count > 20)
@@ -136,7 +129,7 @@ import Testing
             distorter.distort(position, distortion)
             let outcome = try? await scene.reconciler.takeHistory(
                 HistoryQuestion(transactionId: id), within: .seconds(20))
-            let isWhole = try await Self.isWhole(scene)
+            let isWhole = try await scene.isWhole
             // An unusable document is counted in the report.
             if case .complete(let report) = outcome, report.refused == 0 {
                 #expect(isWhole || Self.plausible.contains(distortion.text), "\(distortion.text)")
@@ -146,7 +139,7 @@ import Testing
             if !isWhole { try await scene.pass(seconds: 7200) }
             while try await scene.workOnce() {}
             _ = try await scene.reconciler.takeHistory(HistoryQuestion(transactionId: id), within: .seconds(20))
-            #expect(try await Self.isWhole(scene), "\(distortion.text)")
+            #expect(try await scene.isWhole, "\(distortion.text)")
         }
     }
 
@@ -162,10 +155,7 @@ import Testing
             try await scene.work()
             #expect(scene.requests.count <= 60, "\(distortion.text)")
             distorter.distort(0, nil)
-            for _ in 0..<3 {
-                try await scene.pass(seconds: 3600)
-                try await scene.work()
-            }
+            for _ in 0..<3 { try await scene.work(afterSeconds: 3600) }
             #expect(try await scene.entitlements == ["pro"], "\(distortion.text)")
         }
     }

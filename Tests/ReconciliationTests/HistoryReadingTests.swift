@@ -22,9 +22,7 @@ import Testing
 
     /// A page that another one follows.
     private static func page(before token: String) -> APIAnswer {
-        APIAnswer(
-            status: 200, headers: ["content-type": "application/json"],
-            body: Array(#"{"hasMore":true,"paginationToken":"\#(token)","notificationHistory":[]}"#.utf8))
+        APIAnswer(json: #"{"hasMore":true,"paginationToken":"\#(token)","notificationHistory":[]}"#)
     }
 
     /// The first page of a window, and of its token that it has expired.
@@ -32,11 +30,7 @@ import Testing
         request.query.isEmpty ? page(before: "token") : refusal(.paginationTokenExpired)
     }
 
-    private static func refusal(_ code: APIErrorCode) -> APIAnswer {
-        APIAnswer(
-            status: 400, headers: ["content-type": "application/json"],
-            body: Array(#"{"errorCode":\#(code.rawValue),"errorMessage":""}"#.utf8))
-    }
+    private static func refusal(_ code: APIErrorCode) -> APIAnswer { .refusal(code.rawValue) }
 
     /// The dates of a request for the history; `nil` of any other one.
     private static func dates(of request: APIRequest) -> ClosedRange<Int64>? {
@@ -51,7 +45,7 @@ import Testing
     }
 
     private func failure(_ scene: Scene) async throws -> String? {
-        try await scene.jobs().first { $0.id.kind == .notificationHistory }?.failure
+        try await scene.job(.notificationHistory)?.failure
     }
 
     private func started(_ scene: Scene) async throws -> Bool {
@@ -64,8 +58,7 @@ import Testing
     ) async throws {
         let scene = try await Scene(in: environment)
         try await scene.buy()
-        try await scene.pass(days: days)
-        try await scene.work()
+        try await scene.work(afterDays: days)
         #expect(try await started(scene))
         #expect(try await failure(scene) == nil)
         #expect(try await cursor(scene).unread == nil)
@@ -91,8 +84,7 @@ import Testing
         #expect(said.sentences.count == 1)
         #expect(said.sentences[0].contains("from \(last.iso8601) to "))
         // It is too old to be asked for again.
-        try await scene.pass(days: 1)
-        try await scene.work()
+        try await scene.work(afterDays: 1)
         #expect(try await cursor(scene).unread == nil)
     }
 
@@ -123,10 +115,7 @@ import Testing
         #expect(said.sentences.count == 1)
         for _ in 0..<2 {
             let before = refusals.count
-            for _ in 0..<8 {
-                try await scene.pass(seconds: 10_800)
-                try await scene.work()
-            }
+            for _ in 0..<8 { try await scene.work(afterSeconds: 10_800) }
             #expect(refusals.count - before <= 13)
         }
         #expect(try await scene.entitlements == ["pro"])
@@ -136,8 +125,7 @@ import Testing
         #expect(unread.end.milliseconds <= scene.time.now.milliseconds - (days - days / 3) * 86_400_000)
         // It shows all again.
         scene.requests.answer = nil
-        try await scene.pass(seconds: 86_400)
-        try await scene.work()
+        try await scene.work(afterSeconds: 86_400)
         #expect(try await cursor(scene).unread == nil)
         #expect(try await started(scene))
     }
@@ -152,8 +140,7 @@ import Testing
         await scene.transport.update { $0.faults.failNext[.notificationHistory] = [.startDateTooFarInPast] }
         try await scene.work()
         #expect(try await failure(scene)?.hasPrefix("refused: ") == true)
-        try await scene.pass(seconds: 60)
-        try await scene.work()
+        try await scene.work(afterSeconds: 60)
         #expect(try await failure(scene) == nil)
         #expect(try await started(scene))
         #expect(said.sentences.isEmpty)
@@ -191,14 +178,10 @@ import Testing
         try await scene.work()
         await scene.transport.update { $0.faults.internalErrors = 1 }
         try await scene.buy()
-        for _ in 0..<210 {
-            try await scene.pass(seconds: 60)
-            try await scene.work()
-        }
+        for _ in 0..<210 { try await scene.work(afterSeconds: 60) }
         await scene.transport.update { $0.faults.internalErrors = 0 }
         #expect(try await !started(scene))
-        try await scene.pass(seconds: 900)
-        try await scene.work()
+        try await scene.work(afterSeconds: 900)
         #expect(try await started(scene))
     }
 
@@ -239,10 +222,7 @@ import Testing
         try await scene.buy()
         try await scene.work()
         let before = scene.requests.count
-        for _ in 0..<(10 * 96) {
-            try await scene.pass(seconds: 900)
-            try await scene.work()
-        }
+        for _ in 0..<(10 * 96) { try await scene.work(afterSeconds: 900) }
         #expect(scene.requests.count - before == 10 * 97)
     }
 
@@ -308,15 +288,13 @@ import Testing
             return Self.page(before: "\(pages.count % length)")
         }
         for attempt in 1...20 {
-            try await scene.pass(seconds: 900)
-            try await scene.work()
+            try await scene.work(afterSeconds: 900)
             #expect(pages.count == attempt * (length + 1))
             #expect(try await failure(scene)?.hasPrefix("contradiction: ") == true)
         }
         #expect(try await cursor(scene) == before && said.sentences.isEmpty)
         scene.requests.answer = nil
-        try await scene.pass(seconds: 900)
-        try await scene.work()
+        try await scene.work(afterSeconds: 900)
         #expect(try await failure(scene) == nil)
         #expect(try await started(scene))
     }
@@ -335,14 +313,12 @@ import Testing
             pages.add(request)
             return Self.page(before: "\(pages.count)")
         }
-        try await scene.pass(seconds: 900)
-        try await scene.work()
+        try await scene.work(afterSeconds: 900)
         #expect(pages.count == 20_000)
         #expect(try await failure(scene)?.hasPrefix("endlessPages: ") == true)
         #expect(try await cursor(scene).window == window / 2)
         scene.requests.answer = nil
-        try await scene.pass(seconds: 900)
-        try await scene.work()
+        try await scene.work(afterSeconds: 900)
         #expect(try await failure(scene) == nil)
         #expect(try await started(scene))
     }
@@ -356,17 +332,15 @@ import Testing
         for code in [APIErrorCode.startDateTooFarInPast, .appNotFound, .serverNotificationURLNotFound] {
             scene.requests.answer = { request in
                 guard Self.dates(of: request) != nil else { return nil }
-                return request.query.isEmpty ? Self.page(before: "token") : LyingStore.refusal(code.rawValue)
+                return request.query.isEmpty ? Self.page(before: "token") : Self.refusal(code)
             }
-            try await scene.pass(seconds: 900)
-            try await scene.work()
+            try await scene.work(afterSeconds: 900)
             let failure = try await failure(scene)
             #expect(failure?.hasPrefix("contradiction: ") == true && failure?.contains("\(code.rawValue)") == true)
         }
         #expect(try await cursor(scene).unread == nil)
         scene.requests.answer = nil
-        try await scene.pass(seconds: 900)
-        try await scene.work()
+        try await scene.work(afterSeconds: 900)
         #expect(try await started(scene))
     }
 
@@ -419,8 +393,7 @@ import Testing
         #expect(unread.end.milliseconds - unread.start.milliseconds <= 300_000)
         #expect(said.sentences.count == 1)
         scene.requests.answer = nil
-        try await scene.pass(days: 1)
-        try await scene.work()
+        try await scene.work(afterDays: 1)
         #expect(try await started(scene))
         #expect(try await cursor(scene).unread == nil)
     }
@@ -433,7 +406,7 @@ import Testing
         let failed = Unread()
         scene.onFailure = { failed.add($0) }
         try await scene.buy()
-        let id = await scene.transport.store.world.history(of: "anna")[0].transaction.transactionId ?? ""
+        let id = await scene.transactionId
         let payload = Array(
             #"{"transactions":["\#(id)"],"revision":"place","hasBegunAnew":false,"hasSubscription":false}"#.utf8)
         try await scene.ledger.add(

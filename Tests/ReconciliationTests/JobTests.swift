@@ -77,8 +77,17 @@ import TestWorld
             try await pass(seconds: 1)
         }
 
-        /// Does all jobs that are due.
-        func work() async throws {
+        /// A subscription whose period is over without news, in an app for which Apple keeps no history.
+        func makeStale() async throws {
+            try await buy()
+            try await work()
+            await transport.update { $0.notificationURLs = [:] }
+            try await pass(days: 31)
+        }
+
+        /// Lets time pass, and does all jobs that are due then.
+        func work(afterDays days: Int64 = 0, afterSeconds seconds: Int64 = 0) async throws {
+            if days + seconds > 0 { try await pass(days: days, seconds: seconds) }
             while try await ledger.publishDueChanges(at: time.now) > 0 {}
             if try await jobs().allSatisfy({ $0.id.kind != .notificationHistory }) { try await reconciler.start() }
             while try await workOnce() {}
@@ -93,6 +102,23 @@ import TestWorld
 
         func jobs() async throws -> [Job] { try await ledger.jobs().items }
 
+        func job(_ kind: Job.Kind) async throws -> Job? { try await jobs().first { $0.id.kind == kind } }
+
+        /// The customer's first transaction.
+        var transactionId: String {
+            get async { await transport.store.world.history(of: "anna")[0].transaction.transactionId ?? "" }
+        }
+
+        /// Whether the ledger has all transactions, which are two pages, and the renewal info.
+        var isWhole: Bool {
+            get async throws {
+                let all = await transport.store.world.history(of: "anna").compactMap(\.transaction.transactionId)
+                try #require(21...40 ~= all.count)
+                let chain = try await ledger.chain(ChainKey(all[0], in: scope))
+                return Set(chain?.purchases.map(\.transactionId) ?? []) == Set(all) && chain?.renewal != nil
+            }
+        }
+
         var entitlements: Set<String> {
             get async throws {
                 let account = await transport.store.world.customers["anna"]?.appAccountToken ?? ""
@@ -103,7 +129,7 @@ import TestWorld
     }
 
     /// An answer in the App Store's place; `nil` if the request reaches it.
-    typealias Lie = @Sendable (APIRequest) -> APIAnswer?
+    typealias Answer = @Sendable (APIRequest) throws -> APIAnswer?
 
     /// What was sent to the App Store.
     final class Counter: Sendable {
@@ -114,9 +140,9 @@ import TestWorld
             get { milliseconds.withLock { $0 } }
             set { milliseconds.withLock { $0 = newValue } }
         }
-        private let lie = Mutex<Lie?>(nil)
+        private let lie = Mutex<Answer?>(nil)
         /// What somebody else answers in the App Store's place.
-        var answer: Lie? {
+        var answer: Answer? {
             get { lie.withLock { $0 } }
             set { lie.withLock { $0 = newValue } }
         }
@@ -136,7 +162,13 @@ import TestWorld
         ) async throws -> APIAnswer {
             counter.add(request)
             time.now.milliseconds += counter.delay
-            if let answer = counter.answer?(request) { return answer }
+            do {
+                if let answer = try counter.answer?(request) { return answer }
+            } catch {
+                // It is silence.
+                time.now.milliseconds += timeout.components.seconds * 1000
+                throw error
+            }
             return try await inner.answer(to: request, in: environment, within: timeout)
         }
     }
@@ -156,8 +188,7 @@ import TestWorld
         try await scene.work()
         #expect(try await scene.entitlements == ["pro"])
         let events = try await scene.ledger.events(of: "com.example", limit: 100).events.count
-        try await scene.pass(seconds: 1000)
-        try await scene.work()
+        try await scene.work(afterSeconds: 1000)
         #expect(try await scene.ledger.events(of: "com.example", limit: 100).events.count == events)
     }
 
@@ -169,8 +200,7 @@ import TestWorld
         try await scene.work()
         #expect(scene.requests.count <= 12)
         let before = scene.requests.count
-        try await scene.pass(seconds: 1000)
-        try await scene.work()
+        try await scene.work(afterSeconds: 1000)
         #expect(scene.requests.count == before + 1)
     }
 
@@ -206,11 +236,8 @@ import TestWorld
         async throws
     {
         let scene = try await Scene()
-        try await scene.buy()
-        try await scene.work()
-        await scene.transport.update { $0.notificationURLs = [:] }
+        try await scene.makeStale()
         let id = await scene.transport.store.world.subscriptions(of: "anna")[0]
-        try await scene.pass(days: 31)
         let key = await scene.transport.store.key
         let client = AppStoreClient(
             bundleId: "com.example", key: try InAppPurchaseKey(id: key.id, issuer: key.issuer, pem: key.pem),
@@ -242,47 +269,32 @@ import TestWorld
     @Test func `without a history a stale subscription is asked about, and not before its minute is over`() async throws
     {
         let scene = try await Scene()
-        try await scene.buy()
+        try await scene.makeStale()
         try await scene.work()
-        // From now on the App Store keeps no notifications.
-        await scene.transport.update { $0.notificationURLs = [:] }
-        try await scene.pass(days: 31)
-        try await scene.work()
-        try await scene.pass(seconds: 61)
-        try await scene.work()
+        try await scene.work(afterSeconds: 61)
         #expect(try await scene.entitlements == ["pro"])
-        #expect(try await !scene.jobs().contains { $0.id.kind == .subscriptionStatus })
+        #expect(try await scene.job(.subscriptionStatus) == nil)
     }
 
     @Test func `an account that the App Store does not find ends no subscription`() async throws {
         let scene = try await Scene()
-        try await scene.buy()
-        try await scene.work()
-        await scene.transport.update {
-            $0.notificationURLs = [:]
-            $0.faults.failNext[.statuses] = [.accountNotFound]
-        }
+        try await scene.makeStale()
+        await scene.transport.update { $0.faults.failNext[.statuses] = [.accountNotFound] }
         let id = await scene.transport.store.world.subscriptions(of: "anna")[0]
-        try await scene.pass(days: 31)
         try await scene.work()
-        try await scene.pass(seconds: 61)
-        try await scene.work()
-        let job = try #require(try await scene.jobs().first { $0.id.kind == .subscriptionStatus })
+        try await scene.work(afterSeconds: 61)
+        let job = try #require(try await scene.job(.subscriptionStatus))
         #expect(job.failure?.contains("4040001") == true)
         let chain = try await scene.ledger.chain(ChainKey(id, in: Scene.scope))
         #expect(chain?.subscription(Catalogue(), at: scene.time.now)?.status == .stale)
-        try await scene.pass(days: 1)
-        try await scene.work()
+        try await scene.work(afterDays: 1)
         #expect(try await scene.entitlements == ["pro"])
     }
 
     @Test func `a read of a stale customer asks at once, and many reads ask once`() async throws {
         let scene = try await Scene()
-        try await scene.buy()
-        try await scene.work()
-        await scene.transport.update { $0.notificationURLs = [:] }
+        try await scene.makeStale()
         let id = await scene.transport.store.world.subscriptions(of: "anna")[0]
-        try await scene.pass(days: 31)
         let key = ChainKey(id, in: Scene.scope)
         #expect(await scene.reconciler.refresh([key], within: .seconds(1)))
         #expect(await !scene.reconciler.refresh([key], within: .seconds(1)))
@@ -295,12 +307,11 @@ import TestWorld
         try await scene.buy()
         await scene.transport.update { $0.faults.internalErrors = 1 }
         try await scene.work()
-        let job = try #require(try await scene.jobs().first { $0.id.kind == .notificationHistory })
+        let job = try #require(try await scene.job(.notificationHistory))
         #expect(job.failure?.contains("unavailable") == true)
         #expect(job.dueAt > scene.time.now)
         await scene.transport.update { $0.faults.internalErrors = 0 }
-        try await scene.pass(seconds: 120)
-        try await scene.work()
+        try await scene.work(afterSeconds: 120)
         #expect(try await scene.entitlements == ["pro"])
         #expect(try await scene.jobs().allSatisfy { $0.failure == nil })
     }
@@ -314,8 +325,7 @@ import TestWorld
         try await scene.work()
         let end = scene.time.now
         await scene.transport.update { $0.faults.internalErrors = 1 }
-        try await scene.pass(seconds: 1000)
-        try await scene.work()
+        try await scene.work(afterSeconds: 1000)
         let cursor = try #require(try await scene.jobs().compactMap(HistoryCursor.init).first)
         #expect(cursor.succeededAt == end)
         #expect(cursor.through == end)
@@ -327,9 +337,9 @@ import TestWorld
         var scene = try await Scene(trusting: false)
         try await scene.buy()
         try await scene.work()
-        let parked = try #require(try await scene.jobs().first { $0.id.kind == .parkedDocument })
+        let parked = try #require(try await scene.job(.parkedDocument))
         #expect(parked.failure?.hasPrefix("untrustedChain") == true)
-        let history = try #require(try await scene.jobs().first { $0.id.kind == .notificationHistory })
+        let history = try #require(try await scene.job(.notificationHistory))
         #expect(history.failure == nil)
         // Once the root is trusted, the document is taken in.
         let trusting = try await Scene()
@@ -340,7 +350,7 @@ import TestWorld
         try await scene.pass(days: 2)
         scene.reconciler = reconciler
         while try await scene.workOnce() {}
-        #expect(try await !scene.jobs().contains { $0.id.kind == .parkedDocument })
+        #expect(try await scene.job(.parkedDocument) == nil)
         #expect(try await scene.entitlements == ["pro"])
     }
 }

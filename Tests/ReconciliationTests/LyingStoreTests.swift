@@ -12,7 +12,7 @@ import Testing
 @Suite struct LyingStoreTests {
     /// What becomes of each kind of question while the store lies: its state, and the code of the failure.
     struct Row: Sendable, CustomTestStringConvertible {
-        var lie: LyingStore.Lie
+        var lie: Lie
         var consumption: String
         var history: String
         var status: String
@@ -21,14 +21,14 @@ import Testing
         var testDescription: String { lie.testDescription }
 
         init(
-            _ lie: LyingStore.Lie, consumption: String, history: String, status: String, reading: String, line: String
+            _ lie: Lie, consumption: String, history: String, status: String, reading: String, line: String
         ) {
             (self.lie, self.consumption, self.history) = (lie, consumption, history)
             (self.status, self.reading, self.line) = (status, reading, line)
         }
 
         /// A lie after which everything is asked again soon.
-        init(_ lie: LyingStore.Lie, passing code: String) {
+        init(_ lie: Lie, passing code: String) {
             self.init(
                 lie, consumption: "waiting \(code)", history: "waiting \(code)", status: "soon \(code)",
                 reading: "soon \(code)", line: code)
@@ -55,52 +55,6 @@ import Testing
                 status: "tomorrow refused", reading: "soon refused", line: "refused"),
         ]
 
-    /// A shop whose App Store can be made to lie.
-    private struct World: Sendable {
-        var scene: JobTests.Scene
-        let store: LyingStore
-
-        init() async throws {
-            var store: LyingStore?
-            scene = try await JobTests.Scene { simulated, time in
-                let lying = LyingStore(simulated, time)
-                store = lying
-                return lying
-            }
-            self.store = try #require(store)
-        }
-
-        /// The customer's transaction.
-        var transactionId: String {
-            get async { await scene.transport.store.world.history(of: "anna")[0].transaction.transactionId ?? "" }
-        }
-
-        func job(_ kind: Job.Kind) async throws -> Job? { try await scene.jobs().first { $0.id.kind == kind } }
-
-        /// As `quittance jobs retry` does.
-        func retry(_ job: Job) async throws {
-            var due = job
-            due.dueAt = scene.time.now
-            try await scene.ledger.replace(job, with: due, at: scene.time.now)
-        }
-
-        /// Promises to read the customer's history, since there is no time to do it at once.
-        func promise() async throws {
-            let question = try HistoryQuestion(transactionId: await transactionId)
-            guard case .later = try await scene.reconciler.takeHistory(question, within: .zero) else {
-                return #expect(Bool(false), "The history was read without any time")
-            }
-        }
-
-        /// A subscription whose period is over without news, in an app for which Apple keeps no history.
-        func makeStale() async throws {
-            try await scene.buy()
-            try await scene.work()
-            await scene.transport.update { $0.notificationURLs = [:] }
-            try await scene.pass(days: 31)
-        }
-    }
-
     private static func code(_ failure: String?) -> String { failure.map { String($0.prefix { $0 != ":" }) } ?? "" }
 
     // MARK: - A consumption request
@@ -108,15 +62,9 @@ import Testing
     @Test(arguments: rows) func `a consumption request is answered before its deadline once Apple can be asked`(
         row: Row
     ) async throws {
-        var store: LyingStore?
-        let shop = try await ConsumptionTests.Shop { simulated, time in
-            let lying = LyingStore(simulated, time)
-            store = lying
-            return lying
-        }
-        let lying = try #require(store)
+        let shop = try await ConsumptionTests.Shop()
         let information = ConsumptionTests.consented
-        lying.lie = row.lie
+        shop.scene.lie(row.lie)
         _ = try await shop.scene.ledger.supply(information, about: shop.key, at: shop.scene.time.now)
         for _ in 0..<6 {
             try await shop.scene.work()
@@ -125,35 +73,27 @@ import Testing
             #expect(found.trimming == row.consumption)
             try await shop.scene.pass(seconds: 3600)
         }
-        lying.lie = nil
+        shop.scene.lie(nil)
         if try await shop.question.state == .refused {
             _ = try await shop.scene.ledger.supply(information, about: shop.key, at: shop.scene.time.now)
         }
         // The pause after a failure is at most a twentieth of the time that Apple waits.
-        try await shop.scene.pass(seconds: 43_200 / 20)
-        try await shop.scene.work()
+        try await shop.scene.work(afterSeconds: 43_200 / 20)
         let question = try await shop.question
         #expect(question.state == .answered)
         #expect(try #require(question.answeredAt) < question.deadline(in: .production))
     }
 
     @Test func `in the sandbox too, where Apple waits five minutes`() async throws {
-        var store: LyingStore?
-        let shop = try await ConsumptionTests.Shop(in: .sandbox) { simulated, time in
-            let lying = LyingStore(simulated, time)
-            store = lying
-            return lying
-        }
-        let lying = try #require(store)
-        lying.lie = .page(403)
+        let shop = try await ConsumptionTests.Shop(in: .sandbox)
+        shop.scene.lie(.page(403))
         _ = try await shop.scene.ledger.supply(ConsumptionTests.consented, about: shop.key, at: shop.scene.time.now)
         for _ in 0..<16 {
             try await shop.scene.work()
             try await shop.scene.pass(seconds: 15)
         }
-        lying.lie = nil
-        try await shop.scene.pass(seconds: 15)
-        try await shop.scene.work()
+        shop.scene.lie(nil)
+        try await shop.scene.work(afterSeconds: 15)
         #expect(try await shop.question.state == .answered)
     }
 
@@ -162,67 +102,61 @@ import Testing
     @Test(arguments: rows) func `a promised history is read once Apple can be asked, or stays visible with the reason`(
         row: Row
     ) async throws {
-        let world = try await World()
-        try await world.scene.buy()
-        try await world.promise()
-        let id = try #require(try await world.job(.customerHistory)).id
-        world.store.lie = row.lie
-        try await world.scene.pass(seconds: 61)
-        try await world.scene.work()
-        let job = try await world.scene.ledger.job(id)
+        let scene = try await JobTests.Scene()
+        try await scene.buy()
+        try await scene.promise()
+        let id = try #require(try await scene.job(.customerHistory)).id
+        scene.lie(row.lie)
+        try await scene.work(afterSeconds: 61)
+        let job = try await scene.ledger.job(id)
         let state = job.map { $0.isGivenUp ? "givenUp" : "waiting" } ?? "done"
         #expect("\(state) \(Self.code(job?.failure))".trimming == row.history)
 
-        world.store.lie = nil
-        try await world.scene.pass(seconds: 3600)
-        if let job, job.isGivenUp { try await world.retry(job) }
-        try await world.scene.work()
-        #expect(try await world.scene.ledger.job(id) == nil)
-        #expect(world.scene.requests.requests.contains { $0.path == "/inApps/v2/history/\(id.name)" })
-        #expect(try await world.scene.ledger.chain(ChainKey(id.name, in: world.scene.scope))?.renewal != nil)
+        scene.lie(nil)
+        try await scene.pass(seconds: 3600)
+        if let job, job.isGivenUp { try await scene.retry(job) }
+        try await scene.work()
+        #expect(try await scene.ledger.job(id) == nil)
+        #expect(scene.requests.requests.contains { $0.path == "/inApps/v2/history/\(id.name)" })
+        #expect(try await scene.ledger.chain(ChainKey(id.name, in: scene.scope))?.renewal != nil)
     }
 
     @Test func `a promised history that was given up is reported, kept for 30 days, and then forgotten`() async throws {
-        var world = try await World()
+        var scene = try await JobTests.Scene()
         let reported = Mutexed<[Job]>([])
-        world.scene.onFailure = { job in reported.update { $0.append(job) } }
-        try await world.scene.buy()
-        try await world.promise()
-        world.store.lie = .code(4_000_999)
-        try await world.scene.pass(seconds: 61)
-        try await world.scene.work()
-        world.store.lie = nil
-        let job = try #require(try await world.job(.customerHistory))
+        scene.onFailure = { job in reported.update { $0.append(job) } }
+        try await scene.buy()
+        try await scene.promise()
+        scene.lie(.code(4_000_999))
+        try await scene.work(afterSeconds: 61)
+        scene.lie(nil)
+        let job = try #require(try await scene.job(.customerHistory))
         #expect(job.isGivenUp && job.failure?.contains("4000999") == true)
         #expect(reported.value.contains(job))
-        try await world.scene.pass(days: 29)
-        try await world.scene.work()
-        #expect(try await world.job(.customerHistory) == job)
-        let before = world.scene.requests.requests.count { $0.path.contains("/history/") }
-        try await world.scene.pass(days: 1)
-        try await world.scene.work()
-        #expect(try await world.job(.customerHistory) == nil)
-        #expect(world.scene.requests.requests.count { $0.path.contains("/history/") } == before)
+        try await scene.work(afterDays: 29)
+        #expect(try await scene.job(.customerHistory) == job)
+        let before = scene.requests.requests.count { $0.path.contains("/history/") }
+        try await scene.work(afterDays: 1)
+        #expect(try await scene.job(.customerHistory) == nil)
+        #expect(scene.requests.requests.count { $0.path.contains("/history/") } == before)
     }
 
     @Test func `a new request for a history that was given up asks again`() async throws {
-        let world = try await World()
-        try await world.scene.buy()
-        try await world.promise()
-        world.store.lie = .code(4_000_999)
-        try await world.scene.pass(seconds: 61)
-        try await world.scene.work()
-        #expect(try await world.job(.customerHistory)?.isGivenUp == true)
-        world.store.lie = .page(403)
-        let question = try HistoryQuestion(transactionId: await world.transactionId)
-        guard case .later(let job) = try await world.scene.reconciler.takeHistory(question, within: .seconds(20)) else {
+        let scene = try await JobTests.Scene()
+        try await scene.buy()
+        try await scene.promise()
+        scene.lie(.code(4_000_999))
+        try await scene.work(afterSeconds: 61)
+        #expect(try await scene.job(.customerHistory)?.isGivenUp == true)
+        scene.lie(.page(403))
+        let question = try HistoryQuestion(transactionId: await scene.transactionId)
+        guard case .later(let job) = try await scene.reconciler.takeHistory(question, within: .seconds(20)) else {
             return #expect(Bool(false), "A page was taken for a history")
         }
         #expect(!job.isGivenUp && Self.code(job.failure) == "unavailable")
-        world.store.lie = nil
-        try await world.scene.pass(seconds: 3600)
-        try await world.scene.work()
-        #expect(try await world.job(.customerHistory) == nil)
+        scene.lie(nil)
+        try await scene.work(afterSeconds: 3600)
+        #expect(try await scene.job(.customerHistory) == nil)
     }
 
     // MARK: - A question about a subscription
@@ -230,78 +164,75 @@ import Testing
     @Test(arguments: rows) func `an uncertain subscription is asked about soon, unless Apple itself refuses`(
         row: Row
     ) async throws {
-        let world = try await World()
-        try await world.makeStale()
-        world.store.lie = row.lie
-        try await world.scene.work()
-        let job = try await world.job(.subscriptionStatus)
-        let isSoon = job.map { $0.dueAt <= world.scene.time.now.advanced(by: .seconds(3600)) } ?? false
+        let scene = try await JobTests.Scene()
+        try await scene.makeStale()
+        scene.lie(row.lie)
+        try await scene.work()
+        let job = try await scene.job(.subscriptionStatus)
+        let isSoon = job.map { $0.dueAt <= scene.time.now.advanced(by: .seconds(3600)) } ?? false
         let state = job == nil ? "done" : isSoon ? "soon" : "tomorrow"
         #expect("\(state) \(Self.code(job?.failure))".trimming == row.status)
 
-        world.store.lie = nil
-        try await world.scene.pass(seconds: state == "tomorrow" ? 86_400 : 3600)
-        try await world.scene.work()
-        #expect(try await world.job(.subscriptionStatus) == nil)
-        #expect(try await world.scene.entitlements == ["pro"])
+        scene.lie(nil)
+        try await scene.work(afterSeconds: state == "tomorrow" ? 86_400 : 3600)
+        #expect(try await scene.job(.subscriptionStatus) == nil)
+        #expect(try await scene.entitlements == ["pro"])
     }
 
     @Test func `only answers count, and after 60 the question is given up, reported, kept and forgotten`() async throws
     {
-        var world = try await World()
+        var scene = try await JobTests.Scene()
         let reported = Mutexed<[Job]>([])
-        world.scene.onFailure = { job in reported.update { $0.append(job) } }
-        try await world.makeStale()
-        world.store.lie = .page(403)
+        scene.onFailure = { job in reported.update { $0.append(job) } }
+        try await scene.makeStale()
+        scene.lie(.page(403))
         for _ in 0..<100 {
-            try await world.scene.work()
-            try await world.scene.pass(seconds: 3600)
+            try await scene.work()
+            try await scene.pass(seconds: 3600)
         }
-        world.store.lie = .code(4_000_999)
+        scene.lie(.code(4_000_999))
         for day in 1...60 {
-            try await world.scene.work()
-            #expect(try await world.job(.subscriptionStatus)?.isGivenUp == (day == 60))
-            try await world.scene.pass(days: 1)
+            try await scene.work()
+            #expect(try await scene.job(.subscriptionStatus)?.isGivenUp == (day == 60))
+            try await scene.pass(days: 1)
         }
-        let job = try #require(try await world.job(.subscriptionStatus))
+        let job = try #require(try await scene.job(.subscriptionStatus))
         #expect(job.failure?.contains("4000999") == true)
         #expect(reported.value.contains(job))
-        try await world.retry(job)
-        try await world.scene.work()
-        #expect(try await world.job(.subscriptionStatus)?.isGivenUp == true)
-        try await world.scene.pass(days: 30)
-        try await world.scene.work()
-        #expect(try await world.job(.subscriptionStatus) == nil)
+        try await scene.retry(job)
+        try await scene.work()
+        #expect(try await scene.job(.subscriptionStatus)?.isGivenUp == true)
+        try await scene.work(afterDays: 30)
+        #expect(try await scene.job(.subscriptionStatus) == nil)
     }
 
     // MARK: - The history of notifications, and a backfill
 
     @Test(arguments: rows) func `the history of notifications is read once Apple can be asked`(row: Row) async throws {
-        let world = try await World()
-        try await world.scene.buy()
-        world.store.lie = row.lie
-        try await world.scene.work()
-        let job = try #require(try await world.job(.notificationHistory))
-        let isSoon = job.dueAt <= world.scene.time.now.advanced(by: .seconds(3600))
+        let scene = try await JobTests.Scene()
+        try await scene.buy()
+        scene.lie(row.lie)
+        try await scene.work()
+        let job = try #require(try await scene.job(.notificationHistory))
+        let isSoon = job.dueAt <= scene.time.now.advanced(by: .seconds(3600))
         let state = job.failure == nil ? "done" : isSoon ? "soon" : "late"
         #expect("\(state) \(Self.code(job.failure))".trimming == row.reading)
 
-        world.store.lie = nil
-        try await world.scene.pass(seconds: 3600)
-        try await world.scene.work()
-        #expect(try await world.job(.notificationHistory)?.failure == nil)
-        #expect(try await world.scene.entitlements == ["pro"])
+        scene.lie(nil)
+        try await scene.work(afterSeconds: 3600)
+        #expect(try await scene.job(.notificationHistory)?.failure == nil)
+        #expect(try await scene.entitlements == ["pro"])
     }
 
     @Test(arguments: rows) func `a line of a backfill fails with the reason, and is taken in the next time`(
         row: Row
     ) async throws {
-        let world = try await World()
-        try await world.scene.buy()
-        let line = (number: 1, question: try HistoryQuestion(transactionId: await world.transactionId))
-        let time = world.scene.time
+        let scene = try await JobTests.Scene()
+        try await scene.buy()
+        let line = (number: 1, question: try HistoryQuestion(transactionId: await scene.transactionId))
+        let time = scene.time
         let made = Backfill(
-            [world.scene.reconciler], wall: { time.now }, sleep: { time.now = time.now.advanced(by: $0) })
+            [scene.reconciler], wall: { time.now }, sleep: { time.now = time.now.advanced(by: $0) })
         let backfill = try #require(made)
         func outcome() async throws -> String {
             var word = ""
@@ -314,11 +245,28 @@ import Testing
             }
             return word
         }
-        world.store.lie = row.lie
+        scene.lie(row.lie)
         #expect(try await outcome() == row.line)
-        world.store.lie = nil
+        scene.lie(nil)
         #expect(["taken", "covered"].contains(try await outcome()))
-        #expect(try await world.scene.entitlements == ["pro"])
+        #expect(try await scene.entitlements == ["pro"])
+    }
+}
+
+extension JobTests.Scene {
+    /// As `quittance jobs retry` does.
+    fileprivate func retry(_ job: Job) async throws {
+        var due = job
+        due.dueAt = time.now
+        try await ledger.replace(job, with: due, at: time.now)
+    }
+
+    /// Promises to read the customer's history, since there is no time to do it at once.
+    fileprivate func promise() async throws {
+        let question = try HistoryQuestion(transactionId: await transactionId)
+        guard case .later = try await reconciler.takeHistory(question, within: .zero) else {
+            return #expect(Bool(false), "The history was read without any time")
+        }
     }
 }
 

@@ -15,15 +15,13 @@ import Testing
         case unauthorized, rateLimited, rateLimitedUntil, failing
 
         func answer(at now: Timestamp) -> APIAnswer {
-            let json = ["content-type": "application/json"]
-            let limit = Array(#"{"errorCode":4290000,"errorMessage":"Rate limit exceeded."}"#.utf8)
+            var limit = APIAnswer.refusal(4_290_000)
             switch self {
             case .unauthorized: return APIAnswer(status: 401)
-            case .rateLimited: return APIAnswer(status: 429, headers: json, body: limit)
+            case .rateLimited: return limit
             case .rateLimitedUntil:
-                let until = now.milliseconds + 300_000
-                return APIAnswer(
-                    status: 429, headers: json.merging(["retry-after": "\(until)"]) { $1 }, body: limit)
+                limit.headers["retry-after"] = "\(now.milliseconds + 300_000)"
+                return limit
             case .failing: return APIAnswer(status: 503)
             }
         }
@@ -41,8 +39,7 @@ import Testing
                 return customer.appAccountToken ?? ""
             }
         }
-        try await scene.pass(seconds: 1)
-        try await scene.work()
+        try await scene.work(afterSeconds: 1)
         // The App Store keeps no notifications from now on, and all renewals are due.
         await scene.transport.update { $0.notificationURLs = [:] }
         try await scene.pass(days: 31)

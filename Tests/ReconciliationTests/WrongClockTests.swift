@@ -24,8 +24,7 @@ import Testing
 
         // Its notification is lost.
         try await scene.buy()
-        try await scene.pass(seconds: ahead + 3600)
-        try await scene.work()
+        try await scene.work(afterSeconds: ahead + 3600)
         let found = try await scene.ledger.events(of: "com.example", limit: 100).events
         #expect(found.contains { $0.kind == .subscriptionStarted })
     }
@@ -57,10 +56,6 @@ import Testing
         ahead: Int64
     ) async throws {
         var shop = try await ConsumptionTests.Shop()
-        var information = ConsumptionInformation()
-        information.customerConsented = true
-        information.deliveryStatus = Open(.delivered)
-        information.sampleContentProvided = false
         shop.scene.reconciler.isTimeConfirmed = { false }
         let time = shop.scene.time.now
         shop.scene.time.now = time.advanced(by: .seconds(ahead + 43_200))
@@ -68,7 +63,7 @@ import Testing
         #expect(try await shop.question.state == .waiting && shop.answers.isEmpty)
 
         shop.scene.time.now = time
-        _ = try await shop.scene.ledger.supply(information, about: shop.key, at: time)
+        _ = try await shop.scene.ledger.supply(ConsumptionTests.consented, about: shop.key, at: time)
         shop.scene.time.now = time.advanced(by: .seconds(ahead + 43_200))
         while try await shop.scene.workOnce() {}
         #expect(shop.answers.count == 1)
