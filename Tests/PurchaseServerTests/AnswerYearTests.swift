@@ -69,10 +69,8 @@ private struct AnswerYear {
         self.clock = clock
         var service = LedgerService(ledger: year.ledger, verifier: year.verifier)
         service.apps = [RandomYear.scope.bundleId: AppConfiguration(RandomWorld.app)]
-        var logger = Logger(label: "test")
-        logger.logLevel = .critical
         server = ServerApplication(
-            ledger: service, requestSeed: seed, now: { clock.now.withLock { $0 } }, logger: logger)
+            ledger: service, requestSeed: seed, now: { clock.now.withLock { $0 } }, logger: .quiet)
         let (key, text) = APIKey.make(
             name: "server", role: .server, bundleId: RandomYear.scope.bundleId, at: year.now, using: &random)
         try await year.ledger.put(key)

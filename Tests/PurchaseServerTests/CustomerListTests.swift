@@ -12,6 +12,7 @@ import Testing
 /// about purchases.
 @Suite struct CustomerListTests {
     private typealias World = LedgerRoutesTests.World
+    private static let scope = LedgerRoutesTests.scope
 
     /// Submits a purchase of a customer.
     private static func submit(
@@ -72,9 +73,8 @@ import Testing
         async throws
     {
         let world = try await World()
-        let scope = LedgerScope(bundleId: "com.example", environment: .production)
         for number in 0..<1003 {
-            _ = try await world.ledger.recordConsent(true, of: "c\(number)", in: scope, at: LedgerRoutesTests.now)
+            _ = try await world.ledger.recordConsent(true, of: "c\(number)", in: Self.scope, at: LedgerRoutesTests.now)
         }
         let other = LedgerScope(bundleId: "com.example.two", environment: .production)
         _ = try await world.ledger.recordConsent(true, of: "stranger", in: other, at: LedgerRoutesTests.now)
@@ -90,9 +90,8 @@ import Testing
         let counting = CountingStorage(inner: world.storage, statementsOfCustomer: 2000)
         var crowded = world
         crowded.server = try world.server(keeping: Ledger(storage: counting))
-        let scope = LedgerScope(bundleId: "com.example", environment: .production)
         for number in 0..<9 {
-            _ = try await world.ledger.recordConsent(true, of: "c\(number)", in: scope, at: LedgerRoutesTests.now)
+            _ = try await world.ledger.recordConsent(true, of: "c\(number)", in: Self.scope, at: LedgerRoutesTests.now)
         }
         let pages = try await Self.pages(crowded)
         #expect(pages.flatMap(Self.ids) == (0..<9).map { ["c\($0)"] })
@@ -143,13 +142,12 @@ import Testing
 
     @Test func `customers that are merged or erased between two pages are not listed again`() async throws {
         let world = try await World()
-        let scope = LedgerScope(bundleId: "com.example", environment: .production)
         for id in ["anna", "bert", "cora"] {
-            _ = try await world.ledger.recordConsent(true, of: id, in: scope, at: LedgerRoutesTests.now)
+            _ = try await world.ledger.recordConsent(true, of: id, in: Self.scope, at: LedgerRoutesTests.now)
         }
         let page = try await world.ledger.customers(of: "com.example", limit: 3)
-        _ = try await world.ledger.addAlias("bert", to: "anna", in: scope, at: LedgerRoutesTests.now)
-        _ = try await world.ledger.delete("cora", in: scope, at: LedgerRoutesTests.now)
+        _ = try await world.ledger.addAlias("bert", to: "anna", in: Self.scope, at: LedgerRoutesTests.now)
+        _ = try await world.ledger.delete("cora", in: Self.scope, at: LedgerRoutesTests.now)
         let found = try await world.ledger.listed(page.items, in: [.production], at: LedgerRoutesTests.now)
         #expect(found.values.map(\.holdings.ids) == [["anna", "bert"]])
     }

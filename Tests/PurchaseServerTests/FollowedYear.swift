@@ -80,12 +80,10 @@ struct FollowedYear {
         ledger = Ledger(storage: MemoryLedgerStorage(), rules: rules)
         var service = LedgerService(ledger: ledger, verifier: verifier)
         service.apps = [RandomHistory.bundleId: AppConfiguration(AppIdentity(bundleId: RandomHistory.bundleId))]
-        var logger = Logger(label: "test")
-        logger.logLevel = .critical
         let clock = clock
         jobs = JobRunner(ledger, [ledger.grantEnds(in: [Self.scope], now: { clock.now })], now: { clock.now })
         application = checkedApplication(
-            of: ServerApplication(ledger: service, requestSeed: seed, now: { clock.now }, logger: logger))
+            of: ServerApplication(ledger: service, requestSeed: seed, now: { clock.now }, logger: .quiet))
         let (key, text) = APIKey.make(
             name: "follower", role: .server, bundleId: RandomHistory.bundleId, at: clock.now, using: &random)
         try await ledger.put(key)
@@ -309,13 +307,11 @@ struct FollowedYear {
         let secrets = try WebhookSecrets(file: Array(repeating: 7, count: 32))
         service.webhookSecrets = secrets
         _ = try await ledger.addWebhook(endpoint, fingerprint: secrets.fingerprint, at: clock.now)
-        var logger = Logger(label: "test")
-        logger.logLevel = .critical
         // Decisions in memory take long on this loop, and would keep the senders of other tests from their time limits.
         let sender = WebhookSender(
             networks: service.webhookNetworks, clock: ContinuousClock(), limit: .seconds(3600), on: Self.loop)
         let parts = WebhookParts(
-            service, sender: sender, gathering: .zero, wall: now, clock: QuickClock(), logger: logger)
+            service, sender: sender, gathering: .zero, wall: now, clock: QuickClock(), logger: .quiet)
         return WebhookService(parts, of: service, interval: .milliseconds(20))
     }
 

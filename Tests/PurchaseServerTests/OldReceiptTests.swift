@@ -38,10 +38,8 @@ import Testing
             let document = try await service.verifier.evidence(transaction: token, at: Timestamp(milliseconds: start))
             _ = try await service.ledger.record([document], at: Timestamp(milliseconds: start))
         }
-        var logger = Logger(label: "test")
-        logger.logLevel = .critical
         let server = ServerApplication(
-            ledger: service, requestSeed: 1, now: { Timestamp(milliseconds: now) }, logger: logger)
+            ledger: service, requestSeed: 1, now: { Timestamp(milliseconds: now) }, logger: .quiet)
         return try await checkedApplication(of: server).test(.router) { client in
             let body = #"{"receipt-data":"\#(Base64.encode(receipt))","password":"\#(password)"}"#
             let response = try await client.execute(uri: path, method: .post, body: ByteBuffer(string: body))

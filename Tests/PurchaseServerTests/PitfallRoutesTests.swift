@@ -94,6 +94,8 @@ import Testing
         let response = try await world.respond(.post, "/notifications/v2", world.notification("TEST"), key: nil)
         // 503 always says when to send again.
         #expect(response.status == .serviceUnavailable && response.headers[.retryAfter] == "5")
+        let body = String(buffer: response.body)
+        #expect(body.contains(#""retryable":true"#) && !body.contains("broken"))
     }
 
     @Test

@@ -146,6 +146,9 @@ func withServer(
 /// Collects log lines.
 final class LogLines: LogHandler, Sendable {
     private let lines = Mutex<[String]>([])
+    private let haveLevels: Bool
+
+    init(haveLevels: Bool = false) { self.haveLevels = haveLevels }
 
     var text: [String] { lines.withLock { $0 } }
     var logLevel: Logger.Level {
@@ -161,5 +164,17 @@ final class LogLines: LogHandler, Sendable {
         set {}
     }
 
-    func log(event: LogEvent) { lines.withLock { $0.append("\(event.message) \(event.metadata ?? [:])") } }
+    func log(event: LogEvent) {
+        let level = haveLevels ? "\(event.level) " : ""
+        lines.withLock { $0.append("\(level)\(event.message) \(event.metadata ?? [:])") }
+    }
+}
+
+extension Logger {
+    /// Logs nothing that a test may cause.
+    static let quiet: Logger = {
+        var logger = Logger(label: "test")
+        logger.logLevel = .critical
+        return logger
+    }()
 }

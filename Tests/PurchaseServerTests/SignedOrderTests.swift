@@ -194,12 +194,10 @@ private struct Answers: Sendable {
         let (key, text) = APIKey.make(
             name: "test", role: .server, bundleId: RandomHistory.bundleId, at: history.end, using: &random)
         try await ledger.put(key)
-        var logger = Logger(label: "test")
-        logger.logLevel = .critical
         let verifier = try RandomHistory.store.get().verifier()
         let server = ServerApplication(
             ledger: LedgerService(ledger: ledger, verifier: verifier), requestSeed: 1, now: { history.end },
-            logger: logger)
+            logger: .quiet)
         served = try await checkedApplication(of: server).test(.router) { client in
             var served: [String: String] = [:]
             for member in ["", #","exclude-old-transactions":true"#] {

@@ -46,12 +46,10 @@ final class TestReceiver: Sendable {
             }
             return response
         }
-        var logger = Logger(label: "receiver")
-        logger.logLevel = .critical
         let (ports, port) = AsyncStream.makeStream(of: Int.self)
         let application = Application(
             router: router, configuration: .init(address: .hostname("127.0.0.1", port: 0)),
-            onServerRunning: { port.yield($0.localAddress?.port ?? 0) }, logger: logger)
+            onServerRunning: { port.yield($0.localAddress?.port ?? 0) }, logger: .quiet)
         // The receiver listens as long as the process: the library traps if a server is cancelled while it answers.
         Task { try await application.run() }
         for await port in ports { return try await body(receiver, "http://127.0.0.1:\(port)/hook") }

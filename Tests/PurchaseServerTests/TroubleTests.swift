@@ -23,7 +23,7 @@ private final class TroubledServer: Sendable {
     static let start = TestStore.start
 
     let storage: SQLiteLedgerStorage
-    let log = Log()
+    let log = LogLines(haveLevels: true)
     let key: String
     private let clock = Clock()
     private let store: TestStore
@@ -116,27 +116,8 @@ private final class TroubledServer: Sendable {
     }
 }
 
-/// Collects log lines with their metadata.
-private final class Log: LogHandler, Sendable {
-    private let lines = Mutex<[String]>([])
-
-    var text: String { lines.withLock { $0.joined(separator: "\n") } }
-    var logLevel: Logger.Level {
-        get { .trace }
-        set {}
-    }
-    var metadata: Logger.Metadata {
-        get { [:] }
-        set {}
-    }
-    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-        get { nil }
-        set {}
-    }
-
-    func log(event: LogEvent) {
-        lines.withLock { $0.append("\(event.level) \(event.message) \(event.metadata ?? [:])") }
-    }
+extension LogLines {
+    fileprivate var all: String { text.joined(separator: "\n") }
 }
 
 /// Tests the server on a full disk, with damage and during outages; and what logs never contain.
@@ -177,7 +158,7 @@ private final class Log: LogHandler, Sendable {
         let receipt = try server.receipt(["1"])
         try server.storage.close()
         #expect(try await server.send(.post, "/verifyReceipt", receipt).json["status"]?.integer == 21005)
-        #expect(server.log.text.contains("Storage failed") && server.log.text.contains("/verifyReceipt"))
+        #expect(server.log.all.contains("Storage failed") && server.log.all.contains("/verifyReceipt"))
         for (method, path, body) in [
             (HTTPRequest.Method.get, "/v1/transactions/1", ""),
             (.post, "/notifications/v2", try server.notification("1")),
@@ -207,7 +188,7 @@ private final class Log: LogHandler, Sendable {
         #expect(answer.status == 503)
         #expect(answer.json["error"]?["code"]?.string == "otherRoots")
         #expect(answer.json["error"]?["retryable"] == .bool(true))
-        let log = server.log.text
+        let log = server.log.all
         #expect(log.contains("error Documents of other roots are not recorded"), "\(log)")
         for part in ["of the simulator's root ", "with documents of Apple's roots", "a database of its own"] {
             #expect(log.contains(part), "\(log)")
@@ -230,7 +211,7 @@ private final class Log: LogHandler, Sendable {
             }
             if count == 300 { done.finish() }
         }
-        let log = Log()
+        let log = LogLines(haveLevels: true)
         let logger = Logger(label: "test") { _ in log }
         let clock = VirtualClock()
         let service = LedgerService(ledger: Ledger(storage: storage), verifier: try TestStore().verifier())
@@ -241,7 +222,7 @@ private final class Log: LogHandler, Sendable {
             group.cancelAll()
             try await group.waitForAll()
         }
-        let lines = log.text.split(separator: "\n")
+        let lines = log.all.split(separator: "\n")
         // The clock moves at least a second between two attempts, and on a busy machine some minutes.
         let minutes = Int(clock.now.offset / .seconds(60))
         #expect((2...minutes + 1).contains(lines.count), "\(minutes) minutes")
@@ -270,12 +251,12 @@ private final class Log: LogHandler, Sendable {
             try await others
         }
         let logged = ["warning Changes of damaged purchases", "warning The catalogue changed"]
-        while !logged.allSatisfy(server.log.text.contains) { try await Task.sleep(for: .milliseconds(1)) }
+        while !logged.allSatisfy(server.log.all.contains) { try await Task.sleep(for: .milliseconds(1)) }
         running.cancel()
         try await running.value
-        let lines = server.log.text.split(separator: "\n").filter { $0.contains("1 of com.example") }
+        let lines = server.log.all.split(separator: "\n").filter { $0.contains("1 of com.example") }
         #expect(lines.count >= 2 && !lines.contains { $0.contains("2 of com.example") })
-        #expect(!server.log.text.contains("could not be"))
+        #expect(!server.log.all.contains("could not be"))
         let events = try await server.send(.get, "/v1/events").json["items"]?.array ?? []
         #expect(events.allSatisfy { $0["originalTransactionId"]?.string == "2" })
         #expect(events.first?["kind"]?.string == "subscription.stale")
@@ -288,14 +269,14 @@ private final class Log: LogHandler, Sendable {
         let service = try #require(server.service)
         let logger = Logger(label: "test") { [log = server.log] _ in log }
         await service.logLastNotification(to: logger)
-        #expect(server.log.text.contains("No accepted notification is known") && !server.log.text.contains("\"at\""))
+        #expect(server.log.all.contains("No accepted notification is known") && !server.log.all.contains("\"at\""))
         #expect(try await server.send(.post, "/notifications/v2", server.notification("1")).status == 200)
         await service.logLastNotification(to: logger)
-        #expect(server.log.text.contains("\"at\": 2023-11-14T22:13:20Z"))
+        #expect(server.log.all.contains("\"at\": 2023-11-14T22:13:20Z"))
         let closed = try await TroubledServer()
         try closed.storage.close()
         await closed.service?.logLastNotification(to: Logger(label: "test") { [log = closed.log] _ in log })
-        #expect(closed.log.text.hasPrefix("error Storage failed"))
+        #expect(closed.log.all.hasPrefix("error Storage failed"))
     }
 
     @Test func `readiness reports whether the ledger can be written, at most a second late`() async throws {
@@ -518,7 +499,7 @@ private final class Log: LogHandler, Sendable {
         // These fail, which is logged.
         _ = try await server.send(.get, "/v1/customers/anna@example.com")
         _ = try await server.send(.post, "/notifications/v2", server.notification("70010204"))
-        let text = server.log.text
+        let text = server.log.all
         #expect(text.contains("Storage failed") && text.contains("/v1/customers/{id}"))
         for secret in ["anna", server.key, "bbbb", token, String(token.suffix(40)), "7001020", "eyJ"] {
             #expect(!text.contains(secret), "\(secret)")

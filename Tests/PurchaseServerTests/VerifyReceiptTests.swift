@@ -16,11 +16,9 @@ import Testing
     static func application(
         _ environment: AppStoreModel.Environment = .production
     ) -> some ApplicationProtocol {
-        var logger = Logger(label: "test")
-        logger.logLevel = .critical
         let server = ServerApplication(
             environment: environment, requestSeed: 1, now: { Timestamp(milliseconds: 1_595_440_486_402) },
-            logger: logger)
+            logger: .quiet)
         return checkedApplication(of: server)
     }
 

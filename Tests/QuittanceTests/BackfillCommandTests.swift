@@ -59,21 +59,17 @@ import Testing
             return list
         }
 
-        /// Of how many of these purchases the ledger has a chain.
-        func known(_ ids: [String]) async throws -> Int {
+        /// The chains that the ledger has of these purchases.
+        func known(_ ids: [String]) async throws -> [Chain] {
             let storage = try SQLiteLedgerStorage(path: folder.appendingPathComponent("l.sqlite").path)
             defer { try? storage.close() }
             let scope = LedgerScope(bundleId: simulator.fact("bundleId"), environment: .production)
-            return try await Ledger(storage: storage).chains(ids.map { ChainKey($0, in: scope) }).count
+            return try await Array(Ledger(storage: storage).chains(ids.map { ChainKey($0, in: scope) }).values)
         }
 
         /// Of how many customers the ledger has two periods or more.
         func complete() async throws -> Int {
-            let storage = try SQLiteLedgerStorage(path: folder.appendingPathComponent("l.sqlite").path)
-            defer { try? storage.close() }
-            let scope = LedgerScope(bundleId: simulator.fact("bundleId"), environment: .production)
-            let chains = try await Ledger(storage: storage).chains(customers.map { ChainKey($0.id, in: scope) })
-            return chains.values.count { $0.purchases.count > 1 }
+            try await known(customers.map(\.id)).count { $0.purchases.count > 1 }
         }
     }
 
@@ -190,7 +186,7 @@ import Testing
             try await shop.simulator.command("/faults", #"{"timeouts": 1}"#)
             killed.kill()
             let answered = try? await question.value
-            let found = try await shop.known(all)
+            let found = try await shop.known(all).count
             print("Killed with \(found) of \(all.count) transactions recorded, answer: \(answered ?? 0)")
 
             try await shop.simulator.command("/faults", #"{"timeouts": 0}"#)
@@ -208,7 +204,7 @@ import Testing
             }
             #expect(status == 200 && answer["complete"] == .bool(true), "\(answer.compactText)")
             #expect(answer["refused"]?.integer == 0)
-            #expect(try await shop.known(all) == all.count)
+            #expect(try await shop.known(all).count == all.count)
             let again = try await server.send(.POST, "/v1/backfill", body, key: key).json
             #expect(again["recorded"]?.integer == 0, "\(again.compactText)")
             let events = try await server.send(.GET, "/v1/events?limit=500", key: key).json["items"]?.array ?? []
@@ -334,7 +330,7 @@ import Testing
             #expect(missing.status == 1 && missing.output.isEmpty, "\(missing)")
             let place = "The order \(order) is the transaction \(shop.customers[0].id) of "
             #expect(missing.error.contains(place) && missing.error.contains("app-store order \(order) records it"))
-            #expect(try await shop.known([shop.customers[0].id]) == 0)
+            #expect(try await shop.known([shop.customers[0].id]).isEmpty)
             #expect(try shop.run(["backfill", try shop.write(shop.customers.map(\.id))]).status == 0)
             let found = try shop.run(["customer", "show", order])
             #expect(found.status == 0 && found.output.contains("\n  pro "), "\(found)")

@@ -81,17 +81,6 @@ import Testing
         return try TestProcess(command, output: .inherited).wait()
     }
 
-    /// The cursors of all events after one, or the error with what it names as `oldest`.
-    private static func follow(
-        _ server: ServerProcess, _ key: String, after cursor: String? = nil
-    ) async throws -> (cursors: [String], error: String?, oldest: String?) {
-        let after = cursor.map { "&after=\($0)" } ?? ""
-        let answer = try await server.send(.GET, "/v1/events?limit=500" + after, key: key)
-        let items = answer.json["items"]?.array ?? []
-        let error = answer.json["error"]
-        return (items.compactMap { $0["id"]?.string }, error?["code"]?.string, error?["oldest"]?.string)
-    }
-
     /// The steps of docs/ledger.md, with a follower of events and a customer who is deleted after the backup.
     @Test(.takesLong, arguments: [true, false])
     func `a backup is restored: its followers are told, and who was deleted stays deleted`(
@@ -107,7 +96,7 @@ import Testing
         #expect(try await server.send(.DELETE, "/v1/customers/cora", key: key).status == 200)
         // Cora came back before the backup.
         try await place.claim(4, by: "cora", on: server, key)
-        let shared = try #require(try await Self.follow(server, key).cursors.last)
+        let shared = try #require(try await server.follow(key).cursors.last)
         let backup = try CommandLineTests.run(["backup", place.path("copy.sqlite")] + place.database)
         try #require(backup.status == 0, "\(backup.error)")
         for ending in ["", "-erasures"] { #expect(try Self.mode(place.path("copy.sqlite" + ending)) == 0o600) }
@@ -117,7 +106,7 @@ import Testing
         #expect(try await server.send(.DELETE, "/v1/customers/dora", key: key).status == 200)
         #expect(try await server.send(.GET, "/v1/transactions/\(place.ids[5])", key: key).status == 404)
         try await place.send(20..<30, to: server)
-        let lost = try #require(try await Self.follow(server, key).cursors.last)
+        let lost = try #require(try await server.follow(key).cursors.last)
         let isServed = try CommandLineTests.run(["restore", place.path("copy.sqlite")] + place.arguments)
         #expect(isServed.status == 1 && isServed.error.contains("Another server uses this ledger"), "\(isServed.error)")
         #expect(server.terminate() == 0)
@@ -143,7 +132,7 @@ import Testing
         }
         #expect(try await restored.send(.GET, "/v1/transactions/\(place.ids[5])", key: key).status == 404)
         for round in 0..<2 {
-            let found = try await Self.follow(restored, key, after: lost)
+            let found = try await restored.follow(key, after: lost)
             #expect(found.error == "cursorExpired" && found.oldest == shared, "round \(round)")
             guard round == 0 else { break }
             // As many events as it takes until the lost number is given again.
@@ -153,9 +142,9 @@ import Testing
         #expect(first.json["items"]?.array?.first?["kind"]?.string == "ledger.restored")
         let told = try await restored.send(.GET, "/v1/events?limit=500&after=\(shared)", key: key)
         #expect(told.json["items"]?.array?.count { $0["kind"]?.string == "ledger.restored" } == 1)
-        let all = try await Self.follow(restored, key).cursors
+        let all = try await restored.follow(key).cursors
         let place0 = try #require(all.firstIndex(of: shared))
-        #expect(try await Self.follow(restored, key, after: shared).cursors == Array(all[(place0 + 1)...]))
+        #expect(try await restored.follow(key, after: shared).cursors == Array(all[(place0 + 1)...]))
         #expect(all.suffix(10).allSatisfy { !$0.hasSuffix(lost.drop { $0 != "." }) })
         #expect(restored.terminate() == 0)
     }
@@ -341,5 +330,18 @@ import Testing
             #expect(Array(try Data(contentsOf: file)) == damaged)
             #expect(!FileManager.default.fileExists(atPath: place.path("copy.sqlite")))
         }
+    }
+}
+
+extension ServerProcess {
+    /// The cursors of all events after one, or the error with what it names as `oldest`.
+    func follow(
+        _ key: String, after cursor: String? = nil
+    ) async throws -> (cursors: [String], error: String?, oldest: String?) {
+        let after = cursor.map { "&after=\($0)" } ?? ""
+        let answer = try await send(.GET, "/v1/events?limit=500" + after, key: key)
+        let items = answer.json["items"]?.array ?? []
+        let error = answer.json["error"]
+        return (items.compactMap { $0["id"]?.string }, error?["code"]?.string, error?["oldest"]?.string)
     }
 }

@@ -136,17 +136,6 @@ struct DatabasePageTests {
         }
     }
 
-    /// The ids of all events after a cursor, or the error with what it names as `oldest`.
-    private static func follow(
-        _ server: ServerProcess, _ key: String, after cursor: String? = nil
-    ) async throws -> (cursors: [String], error: String?, oldest: String?) {
-        let after = cursor.map { "&after=\($0)" } ?? ""
-        let answer = try await server.send(.GET, "/v1/events?limit=500" + after, key: key)
-        let items = answer.json["items"]?.array ?? []
-        let error = answer.json["error"]
-        return (items.compactMap { $0["id"]?.string }, error?["code"]?.string, error?["oldest"]?.string)
-    }
-
     private static func purchases(_ id: String, _ server: ServerProcess, _ key: String) async throws -> Int {
         let answer = try await server.send(.GET, "/v1/customers/\(id)", key: key)
         return answer.json["purchases"]?.array?.count ?? 0
@@ -169,7 +158,7 @@ struct DatabasePageTests {
         try await site.sell(6, to: ["anna", "bert"], on: first, key)
 
         // The page asks about anna, who has bought one book. Reading the events numbers them.
-        let heard = try await Self.follow(first, key).cursors.count
+        let heard = try await first.follow(key).cursors.count
         let rows = try site.lookIntoIt()
         let answer = try await first.send(.GET, "/v1/customers/anna", key: key).json["purchases"]?.array?.first
         let id = try #require(answer?["originalTransactionId"]?.string)
@@ -179,11 +168,11 @@ struct DatabasePageTests {
         // A restore to an instant between two events.
         try await site.run("Archive the WAL, and make a base backup")
         try await site.sell(4, on: first, key)
-        let shared = try #require(try await Self.follow(first, key).cursors.last)
+        let shared = try #require(try await first.follow(key).cursors.last)
         let instant = try site.machines.psql("SELECT clock_timestamp()", on: "a")
         #expect(try await first.send(.DELETE, "/v1/customers/anna", key: key).status == 200)
         try await site.sell(5, to: ["cora"], on: first, key)
-        let lost = try #require(try await Self.follow(first, key).cursors.last)
+        let lost = try #require(try await first.follow(key).cursors.last)
         #expect(first.terminate() == 0)
         let report = try await site.run("Restore to an instant", at: instant)
         #expect(report.contains("1 deleted customer erased again."), "\(report)")
@@ -192,25 +181,25 @@ struct DatabasePageTests {
             #expect(try await Self.purchases(id, second, key) == count, "\(id)")
         }
         for _ in 0..<2 {
-            let found = try await Self.follow(second, key, after: lost)
+            let found = try await second.follow(key, after: lost)
             #expect(found.error == "cursorExpired" && found.oldest == shared)
             try await site.sell(6, on: second, key)
         }
-        let all = try await Self.follow(second, key).cursors
+        let all = try await second.follow(key).cursors
         let place = try #require(all.firstIndex(of: shared))
-        #expect(try await Self.follow(second, key, after: shared).cursors == Array(all[(place + 1)...]))
+        #expect(try await second.follow(key, after: shared).cursors == Array(all[(place + 1)...]))
 
         // A failover to the standby loses nothing, and the server finds it.
         try await site.run("A standby")
         let synchronous = "SELECT application_name || ' ' || sync_state FROM pg_stat_replication"
         while try site.machines.psql(synchronous, on: "a") != "b sync" { try await Task.sleep(for: .milliseconds(100)) }
         try await site.sell(3, to: ["dora"], on: second, key)
-        let before = try await Self.follow(second, key).cursors
+        let before = try await second.follow(key).cursors
         try await site.run("Failover")
         try await site.sell(3, on: second, key)
-        let after = try await Self.follow(second, key).cursors
+        let after = try await second.follow(key).cursors
         #expect(Array(after.prefix(before.count)) == before && after.count > before.count)
-        #expect(try await Self.follow(second, key, after: before.last).cursors == Array(after[before.count...]))
+        #expect(try await second.follow(key, after: before.last).cursors == Array(after[before.count...]))
         #expect(try site.machines.psql(synchronous, on: "b") == "a sync")
 
         // A dump, which makes another database.
@@ -218,10 +207,10 @@ struct DatabasePageTests {
         try await site.run("A dump")
         let third = try await site.serve()
         // The new database begins with ledger.restored.
-        #expect(try await Self.follow(third, key).cursors.prefix(after.count) == after[...])
+        #expect(try await third.follow(key).cursors.prefix(after.count) == after[...])
         try await site.sell(2, to: [Self.unusual], on: third, key)
-        let new = try await Self.follow(third, key).cursors.dropFirst(after.count)
-        #expect(try await Self.follow(third, key, after: after.last).cursors == Array(new) && new.count > 1)
+        let new = try await third.follow(key).cursors.dropFirst(after.count)
+        #expect(try await third.follow(key, after: after.last).cursors == Array(new) && new.count > 1)
         #expect(try await Self.purchases("dora", third, key) == 1)
 
         // An erased customer is in no file of the database after the commands of the page.
