@@ -376,9 +376,7 @@ import Testing
 
     @Test func `facts of the app are derived from their documents again`() async throws {
         let (ledger, signed) = (Self.ledger(), try SignedHistory())
-        var purchase = InAppPurchase()
-        (purchase.transactionId, purchase.originalTransactionId, purchase.productId) = ("1", "1", "month")
-        purchase.purchaseDate = Facts.day(0)
+        let purchase = TestStore.purchase(until: nil)
         let documents = [
             try await Self.receipt(signed, purchases: [purchase]),
             try await Self.evidence(TestStore.appTransaction(), signed),

@@ -14,14 +14,8 @@ import Testing
     private static let signed = Result { try SignedHistory() }
 
     private static func receipt() throws -> (document: [UInt8], verifier: AppStoreVerifier) {
-        var purchase = InAppPurchase()
-        purchase.transactionId = "1"
-        purchase.originalTransactionId = "1"
-        purchase.productId = "month"
-        purchase.purchaseDate = Facts.day(0)
-        purchase.expiresDate = Facts.day(30)
         let signed = try signed.get()
-        return (try signed.receipt([purchase], created: 1), signed.verifier)
+        return (try signed.receipt([TestStore.purchase()], created: 1), signed.verifier)
     }
 
     private static func documents(in ledger: Ledger) async throws -> [[UInt8]] {

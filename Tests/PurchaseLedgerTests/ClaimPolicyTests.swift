@@ -2,7 +2,6 @@
 
 import AppStoreModel
 import PurchaseLedger
-import ReceiptCoding
 import TestData
 import TestWorld
 import Testing
@@ -33,10 +32,7 @@ import Testing
 
         /// An app receipt with the first month. Receipts name no account.
         func receipt() async throws -> Evidence {
-            var purchase = InAppPurchase()
-            (purchase.transactionId, purchase.originalTransactionId, purchase.productId) = ("1", "1", "month")
-            (purchase.purchaseDate, purchase.expiresDate) = (Facts.day(0), Facts.day(30))
-            return try await signed.evidence(receipt: [purchase], created: 1)
+            try await signed.evidence(receipt: [TestStore.purchase()], created: 1)
         }
 
         func notify(_ evidence: Evidence...) async throws {

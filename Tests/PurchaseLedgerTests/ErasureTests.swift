@@ -2,7 +2,7 @@
 
 import AppStoreModel
 import PurchaseLedger
-import ReceiptCoding
+import TestWorld
 import Testing
 
 /// Tests that erased facts stay erased, and that a customer who presents old documents again gains nothing by an
@@ -15,17 +15,6 @@ import Testing
         Ledger(
             storage: MemoryLedgerStorage(),
             rules: LedgerRules(catalogues: [Facts.scope.bundleId: catalogue], keepsEvidence: keepsEvidence))
-    }
-
-    private static func purchase(_ id: String) -> InAppPurchase {
-        var purchase = InAppPurchase()
-        purchase.transactionId = id
-        purchase.originalTransactionId = id
-        purchase.productId = "month"
-        purchase.quantity = 1
-        purchase.purchaseDate = Facts.day(0)
-        purchase.expiresDate = Facts.day(30)
-        return purchase
     }
 
     @Test func `a token from before a refund entitles to nothing after an erasure`() async throws {
@@ -83,7 +72,7 @@ import Testing
     @Test func `a rebuild changes nothing after an erasure and a new claim`() async throws {
         let (ledger, signed) = (Self.ledger(), try SignedHistory())
         // One receipt with the purchases of two customers, and a token for each purchase.
-        let receipt = SignedHistory.Document.receipt(["1", "2"].map(Self.purchase), created: 1)
+        let receipt = SignedHistory.Document.receipt(["1", "2"].map { TestStore.purchase($0) }, created: 1)
         let (token, other) = (
             try signed.transaction("1", signed: 2), try signed.transaction("2", original: "2", signed: 2)
         )

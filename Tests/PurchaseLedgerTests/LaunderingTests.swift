@@ -3,6 +3,7 @@
 import AppStoreModel
 import PurchaseLedger
 import ReceiptCoding
+import TestWorld
 import Testing
 
 /// Tests that an erasure gives no advantage to a customer who then presents the same documents again.
@@ -102,9 +103,7 @@ import Testing
         ) {
             signed in
             let coins = try oneTime(signed, "1", product: "coins", .consumable, signed: 50, refunded(50))
-            var purchase = InAppPurchase()
-            (purchase.transactionId, purchase.originalTransactionId, purchase.productId) = ("1", "1", "coins")
-            (purchase.productType, purchase.quantity, purchase.purchaseDate) = (Open(.consumable), 1, Facts.day(0))
+            let purchase = TestStore.purchase(product: "coins", type: .consumable, until: nil)
             return ([.transaction(coins)], [], [.receipt([purchase], created: 105)])
         },
         Story(testDescription: "a consumable, presented under another original id", has: ["1 -0 used"]) { signed in

@@ -6,6 +6,7 @@ import AppStoreTrust
 import PurchaseLedger
 import ReceiptCoding
 import TestData
+import TestWorld
 import Testing
 
 /// Tests what a ledger records, answers and publishes.
@@ -171,14 +172,11 @@ import Testing
     @Test(arguments: Seeds.first(10))
     func `documents in any order, one by one or together, lead to the same answers`(seed: UInt64) async throws {
         let signed = try SignedHistory()
-        var purchase = InAppPurchase()
-        (purchase.transactionId, purchase.originalTransactionId, purchase.productId) = ("1", "1", "month")
-        (purchase.purchaseDate, purchase.expiresDate) = (Facts.day(0), Facts.day(30))
-        purchase.productType = Open(.autoRenewableSubscription)
         let evidence = [
             try await signed.evidence(transaction: signed.transaction { $0.appAccountToken = "anna" }),
             try await signed.evidence(transaction: signed.transaction("2", signed: 30, from: 30, until: 60)),
-            try await signed.evidence(receipt: [purchase], created: 20),
+            try await signed.evidence(
+                receipt: [TestStore.purchase(type: .autoRenewableSubscription)], created: 20),
             try await signed.evidence(
                 notification: signed.notification(
                     "DID_FAIL_TO_RENEW", subtype: "GRACE_PERIOD", signed: 60,
@@ -283,10 +281,8 @@ import Testing
             $0.revocationDate = Facts.day(1)
             $0.appAccountToken = "anna"
         }
-        var purchase = InAppPurchase()
-        (purchase.transactionId, purchase.originalTransactionId, purchase.productId) = ("5", "5", "coins")
-        (purchase.quantity, purchase.purchaseDate) = (5, Facts.day(0))
-        purchase.productType = Open(.consumable)
+        var purchase = TestStore.purchase("5", product: "coins", type: .consumable, until: nil)
+        purchase.quantity = 5
         _ = try await ledger.record([signed.evidence(transaction: token)], at: Facts.day(1))
         _ = try await ledger.record([signed.evidence(receipt: [purchase], created: 2)], at: Facts.day(2))
         let holdings = try await ledger.holdings(of: "anna", in: Facts.scope, at: Facts.day(3))

@@ -45,11 +45,7 @@ import Testing
     }
 
     private static func purchase(_ id: String, cancelled: Double? = nil) -> InAppPurchase {
-        var purchase = InAppPurchase()
-        (purchase.transactionId, purchase.originalTransactionId, purchase.productId) = (id, "1", "month")
-        (purchase.purchaseDate, purchase.expiresDate) = (Facts.day(0), Facts.day(30))
-        purchase.cancellationDate = cancelled.map(Facts.day)
-        return purchase
+        TestStore.purchase(id, original: "1", cancelled: cancelled)
     }
 
     /// Records documents one by one, on their days.

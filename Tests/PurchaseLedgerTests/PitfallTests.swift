@@ -7,6 +7,7 @@ import PurchaseLedger
 import ReceiptCoding
 import Synchronization
 import TestData
+import TestWorld
 import Testing
 
 // The pitfalls 1 to 45 of the fact sheet about purchase backends (3.3), by number, and the faults that it found in
@@ -497,11 +498,7 @@ extension SignedHistory {
 
     /// A period in a receipt.
     private static func purchase(_ id: String = "1", from: Double = 0, until: Double = 30) -> InAppPurchase {
-        var purchase = InAppPurchase()
-        (purchase.transactionId, purchase.originalTransactionId, purchase.productId) = (id, "1", "month")
-        (purchase.purchaseDate, purchase.expiresDate) = (Facts.day(from), Facts.day(until))
-        purchase.productType = Open(.autoRenewableSubscription)
-        return purchase
+        TestStore.purchase(id, original: "1", type: .autoRenewableSubscription, from: from, until: until)
     }
 
     @Test(arguments: stories) func `documents have the expected outcome forwards, backwards and repeated`(

@@ -5,6 +5,7 @@ import AppStoreSimulator
 import PurchaseLedger
 import ReceiptCoding
 import TestData
+import TestWorld
 import Testing
 
 /// Tests that the documents of one request are one statement: whatever their order, the events tell the state after all
@@ -66,10 +67,7 @@ import Testing
     private static let account = "0d6e5c0a-6a52-4a0b-9d4b-0f1f4e3a9b11"
 
     private static func bought(_ id: String, from day: Double, until end: Double) -> InAppPurchase {
-        var purchase = InAppPurchase()
-        (purchase.transactionId, purchase.originalTransactionId, purchase.productId) = (id, "1", "month")
-        (purchase.purchaseDate, purchase.expiresDate) = (Facts.day(day), Facts.day(end))
-        return purchase
+        TestStore.purchase(id, original: "1", from: day, until: end)
     }
 
     static let stories: [Story] = [

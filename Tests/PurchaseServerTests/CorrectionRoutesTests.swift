@@ -82,11 +82,7 @@ import Testing
         let world = try await World()
         let book = try world.store.sign(TestStore.transaction("5", product: "book", type: .nonConsumable, until: nil))
         try await world.submit(book)
-        var purchase = TestStore.purchase()
-        purchase.transactionId = "5"
-        purchase.originalTransactionId = "5"
-        purchase.productId = "book"
-        purchase.expiresDate = nil
+        let purchase = TestStore.purchase("5", product: "book", until: nil)
         let receipt = Base64.encode(try world.store.sign(TestStore.receipt([purchase])))
         for (verb, status) in [("allow", 0), ("deny", 21010)] as [(String, Int64)] {
             _ = try await world.send(.post, "/v1/transactions/5/\(verb)", #"{"reason":"x"}"#)

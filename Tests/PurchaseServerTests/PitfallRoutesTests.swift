@@ -414,9 +414,8 @@ import Testing
     private static func purchase(
         _ id: String = "1", from: Timestamp = now, until: Timestamp = later(1)
     ) -> InAppPurchase {
-        var purchase = TestStore.purchase(id, original: "1")
+        var purchase = TestStore.purchase(id, original: "1", type: .autoRenewableSubscription)
         (purchase.purchaseDate, purchase.expiresDate) = (from, until)
-        purchase.productType = Open(.autoRenewableSubscription)
         return purchase
     }
 

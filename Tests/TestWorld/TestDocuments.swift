@@ -81,12 +81,14 @@ extension TestStore {
 
     /// A purchase as receipts state it.
     package static func purchase(
-        _ id: String = "1", original: String? = nil, product: String = "month", from: Double = 0, until: Double? = 30
+        _ id: String = "1", original: String? = nil, product: String = "month", type: ReceiptProductType? = nil,
+        from: Double = 0, until: Double? = 30, cancelled: Double? = nil
     ) -> InAppPurchase {
         var purchase = InAppPurchase()
         (purchase.transactionId, purchase.originalTransactionId) = (id, original ?? id)
-        (purchase.productId, purchase.quantity) = (product, 1)
+        (purchase.productId, purchase.productType, purchase.quantity) = (product, type.map { Open($0) }, 1)
         (purchase.purchaseDate, purchase.expiresDate) = (day(from), until.map(day))
+        purchase.cancellationDate = cancelled.map(day)
         return purchase
     }
 
