@@ -4,6 +4,7 @@ import AppStoreModel
 import PurchaseLedger
 import ReceiptCoding
 import TestData
+import TestWorld
 import Testing
 
 /// Tests which period governs, by the events that are published. The cases are those of the worked decisions 23 to 37,
@@ -26,7 +27,9 @@ import Testing
         }
     }
 
-    static let lives = [
+    static let lives = signedLives + cancellations
+
+    private static let signedLives = [
         Life(
             "after an upgrade to a shorter plan, the subscription ends with that plan",
             [
@@ -82,33 +85,6 @@ import Testing
                         nil)
                 ),
                 (100, changed(signed)),
-            ]
-        },
-        Life(
-            "a receipt's cancellation at the very time of an upgrade is no refund",
-            ["110 subscription.started 2", "130 subscription.stale 2", "130 purchase.accessEnded 2"]
-        ) { _ in
-            [
-                (
-                    110,
-                    .receipt(
-                        [purchase("1", "high", 0, 365, cancelled: 100), purchase("2", "month", 100, 130)], created: 110)
-                )
-            ]
-        },
-        Life(
-            "a receipt's cancellation at another time is a refund",
-            [
-                "110 subscription.started 2", "110 purchase.refunded 1", "130 subscription.stale 2",
-                "130 purchase.accessEnded 2",
-            ]
-        ) { _ in
-            [
-                (
-                    110,
-                    .receipt(
-                        [purchase("1", "high", 0, 365, cancelled: 99), purchase("2", "month", 100, 130)], created: 110)
-                )
             ]
         },
         Life(
@@ -172,6 +148,19 @@ import Testing
             ]
         },
     ]
+
+    private static let cancellations = [
+        ("the very time of an upgrade is no refund", 100.0), ("another time is a refund", 99),
+    ].map { words, cancelled in
+        let refund = cancelled == 99 ? ["110 purchase.refunded 1"] : []
+        return Life(
+            "a receipt's cancellation at \(words)",
+            ["110 subscription.started 2"] + refund + ["130 subscription.stale 2", "130 purchase.accessEnded 2"]
+        ) { _ in
+            let year = purchase("1", "high", 0, 365, cancelled: cancelled)
+            return [(110, .receipt([year, purchase("2", "month", 100, 130)], created: 110))]
+        }
+    }
 
     @Test(arguments: lives) func `the events of a subscription's life are published in order, each on its day`(
         _ life: Life
@@ -348,14 +337,6 @@ import Testing
     private static func purchase(
         _ id: String, _ product: String, _ from: Double, _ until: Double, cancelled: Double? = nil
     ) -> InAppPurchase {
-        var purchase = InAppPurchase()
-        purchase.transactionId = id
-        purchase.originalTransactionId = "1"
-        purchase.productId = product
-        purchase.quantity = 1
-        purchase.purchaseDate = Facts.day(from)
-        purchase.expiresDate = Facts.day(until)
-        purchase.cancellationDate = cancelled.map(Facts.day)
-        return purchase
+        TestStore.purchase(id, original: "1", product: product, from: from, until: until, cancelled: cancelled)
     }
 }

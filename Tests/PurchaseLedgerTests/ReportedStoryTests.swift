@@ -42,81 +42,57 @@ import Testing
             "book": .init(entitlements: ["access"]),
         ])
 
-    static let stories: [Story] =
-        [30 * second, 55 * minute].flatMap { ahead in
-            let minutes = "\((ahead / minute * 10).rounded() / 10) minutes"
-            return [
-                Story("a subscription bought again, dated \(minutes) ahead", [(90, [anna])]) { signed in
-                    try [
-                        (0, anna, .transaction(signed.transaction(until: 30))),
-                        (
-                            90, anna,
-                            .transaction(
-                                signed.transaction("2", product: "pro", signed: 90, from: 90 + ahead, until: 120) {
-                                    $0.transactionReason = Open(.purchase)
-                                })
-                        ),
-                    ]
-                },
-                Story("an upgrade, dated \(minutes) ahead", [(10, [anna])]) { signed in
-                    try [
-                        (0, anna, .transaction(signed.transaction(until: 30))),
-                        (
-                            10, anna,
-                            .transaction(
-                                signed.transaction("2", product: "pro", signed: 10, from: 10 + ahead, until: 40) {
-                                    $0.transactionReason = Open(.purchase)
-                                })
-                        ),
-                    ]
-                },
-                Story("a season, dated \(minutes) ahead", [(10, [anna])]) { signed in
-                    try [
-                        (
-                            10, anna,
-                            .transaction(
-                                signed.transaction(
-                                    "7", original: "7", product: "season", signed: 10, from: 10 + ahead, until: nil,
-                                    type: .nonRenewingSubscription))
-                        )
-                    ]
-                },
-                Story("control: a book, dated \(minutes) ahead", [(10, [anna])]) { signed in
-                    try [
-                        (
-                            10, anna,
-                            .transaction(
-                                signed.transaction(
-                                    "7", original: "7", product: "book", signed: 10, from: 10 + ahead, until: nil,
-                                    type: .nonConsumable))
-                        )
-                    ]
-                },
-                Story(
-                    "neighbour: a renewal to the higher product, charged \(minutes) ahead, waits",
-                    [(30 - ahead, []), (30, [anna])]
-                ) { signed in
-                    try [
-                        (0, anna, .transaction(signed.transaction(until: 30))),
-                        (
-                            30 - ahead, anna,
-                            .transaction(
-                                signed.transaction("2", product: "pro", signed: 30 - ahead, from: 30, until: 60) {
-                                    $0.transactionReason = Open(.renewal)
-                                })
-                        ),
-                    ]
-                },
-            ]
-        } + otherStories
+    static let stories: [Story] = [30 * second, 55 * minute].flatMap(datedAhead) + otherStories + graces
 
-    /// The same transaction under an original id, refunded on the day or not.
+    /// Stories about dates that are so many days ahead.
+    private static func datedAhead(_ ahead: Double) -> [Story] {
+        let minutes = "\((ahead / minute * 10).rounded() / 10) minutes"
+        let again = [("a subscription bought again", 90.0), ("an upgrade", 10)].map { name, day in
+            Story("\(name), dated \(minutes) ahead", [(day, [anna])]) { signed in
+                let pro = try signed.transaction(
+                    "2", product: "pro", signed: day, from: day + ahead, until: day + 30
+                ) { $0.transactionReason = Open(.purchase) }
+                return try [(0, anna, .transaction(signed.transaction(until: 30))), (day, anna, .transaction(pro))]
+            }
+        }
+        let products = [
+            ("a season", "season", ProductType.nonRenewingSubscription), ("control: a book", "book", .nonConsumable),
+        ]
+        let once = products.map { name, product, type in
+            Story("\(name), dated \(minutes) ahead", [(10, [anna])]) { signed in
+                let token = try signed.transaction(
+                    "7", original: "7", product: product, signed: 10, from: 10 + ahead, until: nil, type: type)
+                return [(10, anna, .transaction(token))]
+            }
+        }
+        return again + once + [
+            Story(
+                "neighbour: a renewal to the higher product, charged \(minutes) ahead, waits",
+                [(30 - ahead, []), (30, [anna])]
+            ) { signed in
+                try [
+                    (0, anna, .transaction(signed.transaction(until: 30))),
+                    (
+                        30 - ahead, anna,
+                        .transaction(
+                            signed.transaction("2", product: "pro", signed: 30 - ahead, from: 30, until: 60) {
+                                $0.transactionReason = Open(.renewal)
+                            })
+                    ),
+                ]
+            }
+        ]
+    }
+
+    /// The same transaction under an original id, refunded on the day or not, of an account or of none.
     private static func pro(
-        _ signed: SignedHistory, of original: String, _ day: Double, isRefunded: Bool = false
+        _ signed: SignedHistory, of original: String = "1", _ day: Double, isRefunded: Bool = false,
+        account: String? = nil
     ) throws -> SignedHistory.Document {
         .transaction(
             try signed.transaction("1", original: original, product: "pro", signed: day) {
                 $0.revocationDate = isRefunded ? Facts.day(day) : nil
+                $0.appAccountToken = account.flatMap { tokens[$0] }
             })
     }
 
@@ -162,104 +138,58 @@ import Testing
         Story("… also if the other tells an account that had not claimed it", [(3, [anna])]) { signed in
             try [
                 (1, anna, pro(signed, of: "1", 1)),
-                (
-                    2, nil,
-                    .transaction(
-                        signed.transaction("1", original: "9", product: "pro", signed: 2) {
-                            $0.appAccountToken = tokens[bob]
-                        })
-                ),
+                (2, nil, pro(signed, of: "9", 2, account: bob)),
             ]
         },
         Story("a transaction signed anew without its account token stays with the account", [(2, [anna])]) { signed in
             try [
-                (
-                    1, nil,
-                    .transaction(signed.transaction(product: "pro", signed: 1) { $0.appAccountToken = tokens[anna] })
-                ),
-                (2, nil, .transaction(signed.transaction(product: "pro", signed: 2))),
+                (1, nil, pro(signed, 1, account: anna)),
+                (2, nil, pro(signed, 2)),
             ]
         },
         Story("… also if the account has presented it", [(3, [anna])]) { signed in
             try [
-                (
-                    1, nil,
-                    .transaction(signed.transaction(product: "pro", signed: 1) { $0.appAccountToken = tokens[anna] })
-                ),
-                (2, tokens[anna], .transaction(signed.transaction(product: "pro", signed: 2))),
-                (3, nil, .transaction(signed.transaction(product: "pro", signed: 3))),
+                (1, nil, pro(signed, 1, account: anna)),
+                (2, tokens[anna], pro(signed, 2)),
+                (3, nil, pro(signed, 3)),
             ]
         },
         Story("neighbour: another token moves it", [(3, [bob])]) { signed in
             try [
-                (
-                    1, nil,
-                    .transaction(signed.transaction(product: "pro", signed: 1) { $0.appAccountToken = tokens[anna] })
-                ),
-                (
-                    2, nil,
-                    .transaction(signed.transaction(product: "pro", signed: 2) { $0.appAccountToken = tokens[bob] })
-                ),
-                (3, nil, .transaction(signed.transaction(product: "pro", signed: 3))),
-            ]
-        },
-        Story(
-            "grace that Apple signed without a date lasts for the leeway",
-            [(30.03, [anna]), (30.05, [])]
-        ) { signed in
-            try [
-                (0, anna, .transaction(signed.transaction(product: "pro"))),
-                (
-                    30.01, nil,
-                    .notification(
-                        signed.notification(
-                            "DID_FAIL_TO_RENEW", subtype: "GRACE_PERIOD", signed: 30.01,
-                            transaction: signed.transaction(product: "pro", signed: 30.01),
-                            renewal: signed.renewal(signed: 30.01, retry: true)))
-                ),
-            ]
-        },
-        Story("… also if only the notification's status says it", [(30.03, [anna]), (30.05, [])]) { signed in
-            try [
-                (0, anna, .transaction(signed.transaction(product: "pro"))),
-                (
-                    30.01, nil,
-                    .notification(
-                        signed.notification(
-                            "DID_CHANGE_RENEWAL_STATUS", subtype: "AUTO_RENEW_DISABLED", signed: 30.01,
-                            transaction: signed.transaction(product: "pro", signed: 30.01),
-                            renewal: signed.renewal(signed: 30.01, renews: false, retry: true)
-                        ) { $0.data?.status = Open(.billingGracePeriod) })
-                ),
-            ]
-        },
-        Story("… and if the renewal info does not say that it is in retry", [(30.03, [anna]), (30.05, [])]) { signed in
-            try [
-                (0, anna, .transaction(signed.transaction(product: "pro"))),
-                (
-                    30.01, nil,
-                    .notification(
-                        signed.notification(
-                            "DID_FAIL_TO_RENEW", subtype: "GRACE_PERIOD", signed: 30.01,
-                            transaction: signed.transaction(product: "pro", signed: 30.01),
-                            renewal: signed.renewal(signed: 30.01)))
-                ),
-            ]
-        },
-        Story("neighbour: without grace, access ends at once", [(30.02, [])]) { signed in
-            try [
-                (0, anna, .transaction(signed.transaction(product: "pro"))),
-                (
-                    30.01, nil,
-                    .notification(
-                        signed.notification(
-                            "DID_FAIL_TO_RENEW", signed: 30.01,
-                            transaction: signed.transaction(product: "pro", signed: 30.01),
-                            renewal: signed.renewal(signed: 30.01, retry: true)))
-                ),
+                (1, nil, pro(signed, 1, account: anna)),
+                (2, nil, pro(signed, 2, account: bob)),
+                (3, nil, pro(signed, 3)),
             ]
         },
     ]
+
+    /// A charge that failed on day 30.01, by what Apple says of grace.
+    private static let graces =
+        ([
+            (
+                "grace that Apple signed without a date lasts for the leeway", "DID_FAIL_TO_RENEW", "GRACE_PERIOD",
+                true, nil
+            ),
+            (
+                "… also if only the notification's status says it", "DID_CHANGE_RENEWAL_STATUS", "AUTO_RENEW_DISABLED",
+                true,
+                .billingGracePeriod
+            ),
+            (
+                "… and if the renewal info does not say that it is in retry", "DID_FAIL_TO_RENEW", "GRACE_PERIOD", nil,
+                nil
+            ),
+            ("neighbour: without grace, access ends at once", "DID_FAIL_TO_RENEW", nil, true, nil),
+        ] as [(String, String, String?, Bool?, SubscriptionStatus?)]).map { name, type, subtype, retry, status in
+            Story(name, subtype == nil ? [(30.02, [])] : [(30.03, [anna]), (30.05, [])]) { signed in
+                let failed = try signed.notification(
+                    type, subtype: subtype, signed: 30.01,
+                    transaction: signed.transaction(product: "pro", signed: 30.01),
+                    renewal: signed.renewal(signed: 30.01, renews: subtype != "AUTO_RENEW_DISABLED", retry: retry)
+                ) { $0.data?.status = status.map { Open($0) } }
+                return try [(0, anna, pro(signed, 0)), (30.01, nil, .notification(failed))]
+            }
+        }
 
     @Test(arguments: stories) func `after a reported story, those have access who paid`(story: Story) async throws {
         let signed = try SignedHistory()
@@ -340,14 +270,9 @@ import Testing
         let signed = try SignedHistory()
         let ledger = Ledger(Self.catalogue)
         func purchase(_ id: String, _ product: String, _ from: Double, cancelled: Double? = nil) -> InAppPurchase {
-            var purchase = InAppPurchase()
-            purchase.transactionId = id
-            purchase.originalTransactionId = "1"
-            purchase.productId = product
-            purchase.purchaseDate = Facts.day(from)
+            var purchase = TestStore.purchase(
+                id, original: "1", product: product, from: from, until: from + 30, cancelled: cancelled)
             purchase.originalPurchaseDate = Facts.day(0)
-            purchase.expiresDate = Facts.day(from + 30)
-            purchase.cancellationDate = cancelled.map(Facts.day)
             return purchase
         }
         let receipt = SignedHistory.Document.receipt(
