@@ -286,9 +286,13 @@ extension SQLiteLedgerStorage {
     }
 
     public func customers(
-        of bundleId: String, after cursor: ScanCursor?, limit: Int
+        _ selection: CustomerSelection, of bundleId: String, after cursor: ScanCursor?, limit: Int
     ) async throws -> ScanPage<CustomerRecord> {
-        try await read { try $0.customers(of: bundleId, after: cursor, limit: limit) }
+        try await read { try $0.customers(selection, of: bundleId, after: cursor, limit: limit) }
+    }
+
+    public func cursor(beforeNewest count: Int, of bundleId: String) async throws -> EventCursor? {
+        try await read { try $0.cursor(beforeNewest: count, of: bundleId) }
     }
 
     public func endOfEvents(of bundleId: String) async throws -> EventCursor {

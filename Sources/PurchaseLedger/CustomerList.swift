@@ -11,12 +11,17 @@ extension Ledger {
         try await storage.endOfEvents(of: bundleId)
     }
 
-    /// The customers of an app after a cursor, at most `limit`, see ``LedgerStorage/customers(of:after:limit:)``. A
+    /// A cursor before the newest events of an app, see ``LedgerStorage/cursor(beforeNewest:of:)``.
+    package func cursor(beforeNewest count: Int, of bundleId: String) async throws -> EventCursor? {
+        try await storage.cursor(beforeNewest: count, of: bundleId)
+    }
+
+    /// The customers of an app after a cursor, at most `limit`, see ``LedgerStorage/customers(_:of:after:limit:)``. A
     /// page may have fewer customers, or none, although more pages follow.
     public func customers(
-        of bundleId: String, after cursor: ScanCursor? = nil, limit: Int
+        _ selection: CustomerSelection = .all, of bundleId: String, after cursor: ScanCursor? = nil, limit: Int
     ) async throws -> ScanPage<CustomerRecord> {
-        try await storage.customers(of: bundleId, after: cursor, limit: limit)
+        try await storage.customers(selection, of: bundleId, after: cursor, limit: limit)
     }
 
     /// A customer in a list.

@@ -58,9 +58,13 @@ extension ForwardingStorage {
     }
 
     public func customers(
-        of bundleId: String, after cursor: ScanCursor?, limit: Int
+        _ selection: CustomerSelection, of bundleId: String, after cursor: ScanCursor?, limit: Int
     ) async throws -> ScanPage<CustomerRecord> {
-        try await target.customers(of: bundleId, after: cursor, limit: limit)
+        try await target.customers(selection, of: bundleId, after: cursor, limit: limit)
+    }
+
+    public func cursor(beforeNewest count: Int, of bundleId: String) async throws -> EventCursor? {
+        try await target.cursor(beforeNewest: count, of: bundleId)
     }
 
     public func endOfEvents(of bundleId: String) async throws -> EventCursor {

@@ -140,7 +140,7 @@ import Testing
         #expect(try await ledger.customers(withEmail: "anna@example.com", of: Self.app, limit: 9).items.isEmpty)
     }
 
-    @Test func `customers are found by exactly their address, in their own app`() async throws {
+    @Test func `customers are found by their address in upper or lower case, in their own app`() async throws {
         let long = String(repeating: "l", count: 400)
         for (id, email) in [
             ("anna", "anna@example.com"), ("ann", "anna@example.com"), ("bert", "Anna@example.com"),
@@ -153,8 +153,9 @@ import Testing
         try await ledger.setAttributes(
             [Change("$email", "anna@example.com")], of: "stranger", in: other.bundleId, at: Facts.day(1))
         for (email, ids) in [
-            ("anna@example.com", ["ann", "anna"]), ("Anna@example.com", ["bert"]), ("ANNA@example.com", []),
-            ("K@x.com", ["kelvin"]), ("\u{212a}@x.com", ["sign"]), ("\(long)a", ["long"]), (long, []), ("", []),
+            ("anna@example.com", ["ann", "anna", "bert"]), ("ANNA@example.COM", ["ann", "anna", "bert"]),
+            ("an@example.com", []), ("k@x.com", ["kelvin"]), ("\u{212a}@x.com", ["sign"]), ("\(long)a", ["long"]),
+            (long, []), ("", []),
         ] {
             let found = try await ledger.customers(withEmail: email, of: Self.app, limit: 9).items
             #expect(found.flatMap(\.ids).sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) } == ids, "\(email)")
@@ -166,10 +167,10 @@ import Testing
             paged += page.items.flatMap(\.ids)
             cursor = page.next
         } while cursor != nil
-        #expect(paged.sorted() == ["ann", "anna"])
+        #expect(paged.sorted() == ["ann", "anna", "bert"])
         try await set([Change("$email", "new@example.com")], of: "ann")
         let found = try await ledger.customers(withEmail: "anna@example.com", of: Self.app, limit: 9).items
-        #expect(found.map(\.ids) == [["anna"]])
+        #expect(found.flatMap(\.ids).sorted() == ["anna", "bert"])
     }
 
     @Test func `no answer about entitlements loads attributes`() async throws {

@@ -304,6 +304,13 @@ extension EventFeed {
         return EventEpochs(try answers[2].map { EventEpoch(id: try $0.next(), last: try $0.next()) }).end(last)
     }
 
+    func cursor(beforeNewest count: Int, of app: Int64, in epoch: Int) async throws -> EventCursor? {
+        let answers = try await requests.read(
+            [EventSearch.sequence(app, beforeNewest: count), EventSearch.epochs(app)], during: epoch)
+        let epochs = EventEpochs(try answers[1].map { EventEpoch(id: try $0.next(), last: try $0.next()) })
+        return try answers[0].map { try $0.next(Int64.self) }.first.map(epochs.cursor)
+    }
+
     /// The first id of each customer. Erased customers are left out.
     private func firstIds(of customers: Set<Customer>) async throws -> [Customer: String] {
         guard !customers.isEmpty else { return [:] }

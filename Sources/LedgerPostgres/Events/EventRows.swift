@@ -454,6 +454,12 @@ enum EventSearch {
         """
     }
 
+    static func sequence(_ app: Int64, beforeNewest count: Int) -> PostgresStatement {
+        PostgresStatement(
+            "SELECT sequence FROM quittance.events WHERE app = $1 ORDER BY sequence DESC LIMIT 1 OFFSET $2",
+            [.integer(app), max(0, count).parameter])
+    }
+
     /// The first id of each of the given customers, by number.
     static func firstIds(of numbers: [Int64]) -> PostgresStatement {
         PostgresStatement(

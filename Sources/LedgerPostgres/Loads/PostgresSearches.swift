@@ -37,7 +37,7 @@ extension PostgresLedgerStorage {
     }
 
     /// The maximum number of rows, of any app, that a page of an app's customers reads. No index has the customers of
-    /// an app in the order of their numbers. Reading so many rows takes some ten milliseconds. The number is a constant
+    /// an app alone. Reading so many rows takes some ten milliseconds. The number is a constant
     /// in the SQL: PostgreSQL would plan a parameter as a tenth of the table.
     private static let rowsOfPage = 10_000
 
@@ -45,35 +45,59 @@ extension PostgresLedgerStorage {
     /// need SQL statements of their own, of up to 25 milliseconds each.
     private static let distributedPage = 25
 
-    /// The customers of an app among the next rows in the order of the numbers. A customer has a row for each id.
+    /// The rows of any app after a cursor: the column of their places, the order, and the condition with its values.
+    private static func rows(
+        _ selection: CustomerSelection, after cursor: ScanCursor?
+    ) -> (place: String, order: String, condition: String, bounds: [PostgresValue]) {
+        let number = cursor.flatMap { Int64($0.rawValue) }
+        return switch selection {
+        case .all: ("number", "number", "number > $1", [.integer(number ?? 0)])
+        case .newest: ("number", "number DESC", "number < $1", [.integer(number ?? .max)])
+        case .beginning(let text):
+            (
+                "home", "home", "home \(cursor == nil ? ">=" : ">") $1 AND home < $2",
+                [.text(cursor?.rawValue ?? text), .text(CustomerSelection.end(of: text))]
+            )
+        }
+    }
+
+    /// The customers of an app among the next rows. A customer has a row for each id.
     public func customers(
-        of bundleId: String, after cursor: ScanCursor?, limit: Int
+        _ selection: CustomerSelection, of bundleId: String, after cursor: ScanCursor?, limit: Int
     ) async throws -> ScanPage<CustomerRecord> {
         let limit = max(1, isDistributed ? min(limit, Self.distributedPage) : limit)
-        let start = PostgresValue.integer(cursor.flatMap { Int64($0.rawValue) } ?? 0)
+        let (place, order, condition, bounds) = Self.rows(selection, after: cursor)
+        let isDescending = selection == .newest
         let end = PostgresStatement(
             """
-            SELECT count(*), max(number)
-            FROM (SELECT number FROM quittance.customers
-                  WHERE number > $1 ORDER BY number LIMIT \(Self.rowsOfPage)) AS next
-            """, [start])
+            SELECT count(*), \(isDescending ? "min" : "max")(place)::text
+            FROM (SELECT \(place) AS place FROM quittance.customers
+                  WHERE \(condition) ORDER BY \(order) LIMIT \(Self.rowsOfPage)) AS next
+            """, bounds)
         return try await translated {
             let app = try await self.inOneEpoch { try await self.scopeNumbers([bundleId], [], in: $0).app(bundleId) }
             let ends = try await self.requests.read(end).map { row in
-                (rows: try row.next(Int.self), last: try row.next(Int64?.self))
+                (rows: try row.next(Int.self), last: try row.next(String?.self))
             }
             guard let end = ends.first, let last = end.last else { return ScanPage(items: [], next: nil) }
+            let count = bounds.count
+            let bound: PostgresValue = place == "number" ? .integer(Int64(last) ?? 0) : .text(last)
             let search = PostgresStatement(
                 """
-                SELECT DISTINCT ON (number) number, is_established, consented_at, ids, grants FROM quittance.customers
-                WHERE number > $1 AND number <= $2 AND app = $3 ORDER BY number LIMIT $4
-                """, [start, .integer(last), .integer(app), .integer(Int64(limit))])
+                SELECT DISTINCT ON (\(place)) \(place)::text, number, is_established, consented_at, ids, grants
+                FROM quittance.customers
+                WHERE \(condition) AND \(place) \(isDescending ? ">=" : "<=") $\(count + 1) AND app = $\(count + 2)
+                ORDER BY \(order) LIMIT $\(count + 3)
+                """, bounds + [bound, .integer(app), .integer(Int64(limit))])
             let found = try await self.requests.read(search).map { row in
-                try row.record(of: Customer(number: try row.next(), bundleId: bundleId))
+                (
+                    place: try row.next(String.self),
+                    customer: try row.record(of: Customer(number: try row.next(), bundleId: bundleId))
+                )
             }
             let isAtEnd = found.count < limit && end.rows < Self.rowsOfPage
-            let next = found.count < limit ? last : found.last?.customer.number
-            return ScanPage(items: found, next: isAtEnd ? nil : next.map { ScanCursor(rawValue: "\($0)") })
+            let next = found.count < limit ? last : found.last?.place
+            return ScanPage(items: found.map(\.customer), next: isAtEnd ? nil : next.map { ScanCursor(rawValue: $0) })
         }
     }
 
@@ -222,6 +246,15 @@ extension PostgresLedgerStorage {
             try await self.inOneEpoch { epoch in
                 let app = try await self.scopeNumbers([bundleId], [], in: epoch).app(bundleId)
                 return try await self.feed.end(of: app, in: epoch)
+            }
+        }
+    }
+
+    public func cursor(beforeNewest count: Int, of bundleId: String) async throws -> EventCursor? {
+        try await translated {
+            try await self.inOneEpoch { epoch in
+                let app = try await self.scopeNumbers([bundleId], [], in: epoch).app(bundleId)
+                return try await self.feed.cursor(beforeNewest: count, of: app, in: epoch)
             }
         }
     }

@@ -101,33 +101,55 @@ extension SQLiteLedgerSession {
     }
 
     /// The maximum number of rows, of any app, that a page of an app's customers reads. No index has the customers of
-    /// an app in the order of their numbers. Reading so many rows takes some milliseconds.
+    /// an app alone. Reading so many rows takes some milliseconds.
     private static let rowsOfPage = 10_000
 
-    private static let nextCustomers = "SELECT number, app FROM customers WHERE number > ? ORDER BY number LIMIT ?"
+    /// The rows of any app after a cursor, with their places.
+    private static func rows(
+        _ selection: CustomerSelection, after cursor: ScanCursor?
+    ) -> (sql: String, isDescending: Bool, bounds: [StoredValue]) {
+        let number = cursor.flatMap { Int64($0.rawValue) }
+        let columns = "SELECT number AS place, number, app FROM customers WHERE number"
+        return switch selection {
+        case .all: ("\(columns) > ? ORDER BY number LIMIT ?", false, [.integer(number ?? 0)])
+        case .newest: ("\(columns) < ? ORDER BY number DESC LIMIT ?", true, [.integer(number ?? .max)])
+        case .beginning(let text):
+            (
+                """
+                SELECT id AS place, customer AS number, app FROM customerIds
+                WHERE id \(cursor == nil ? ">=" : ">") ? AND id < ? ORDER BY id LIMIT ?
+                """, false, [.text(cursor?.rawValue ?? text), .text(CustomerSelection.end(of: text))]
+            )
+        }
+    }
 
     /// The customers of an app among the next rows of the table.
-    func customers(of bundleId: String, after cursor: ScanCursor?, limit: Int) throws -> ScanPage<CustomerRecord> {
+    func customers(
+        _ selection: CustomerSelection, of bundleId: String, after cursor: ScanCursor?, limit: Int
+    ) throws -> ScanPage<CustomerRecord> {
         guard let app = try app(bundleId) else { return ScanPage(items: [], next: nil) }
         let limit = max(1, limit)
-        let next = [StoredValue.integer(cursor.flatMap { Int64($0.rawValue) } ?? 0), Self.rowsOfPage.stored]
-        let numbers = try all(
-            "SELECT number FROM (\(Self.nextCustomers)) WHERE app = ? ORDER BY number LIMIT ?",
-            next + [.integer(app), limit.stored]
-        ) { try $0.next(Int64.self) }
-        let items = try numbers.map { number in
+        let (rows, isDescending, bounds) = Self.rows(selection, after: cursor)
+        let next = bounds + [Self.rowsOfPage.stored]
+        let found = try all(
+            """
+            SELECT CAST(place AS TEXT), number FROM (\(rows)) WHERE app = ?
+            ORDER BY place \(isDescending ? "DESC" : "") LIMIT ?
+            """, next + [.integer(app), limit.stored]
+        ) { (place: try $0.next(String.self), number: try $0.next(Int64.self)) }
+        let items = try found.map { _, number in
             guard let record = try customer(Customer(number: number, bundleId: bundleId)) else {
                 throw SQLiteErrors.damaged("Customer \(number) has no id")
             }
             return record
         }
-        func page(_ last: Int64?) -> ScanPage<CustomerRecord> {
-            ScanPage(items: items, next: last.map { ScanCursor(rawValue: "\($0)") })
+        func page(_ last: String?) -> ScanPage<CustomerRecord> {
+            ScanPage(items: items, next: last.map { ScanCursor(rawValue: $0) })
         }
-        if items.count == limit { return page(numbers.last) }
-        let end = try first("SELECT count(*), max(number) FROM (\(Self.nextCustomers))", next) {
-            (rows: try $0.next(Int.self), last: try $0.next(Int64?.self))
-        }
+        if items.count == limit { return page(found.last?.place) }
+        let end = try first(
+            "SELECT count(*), CAST(\(isDescending ? "min" : "max")(place) AS TEXT) FROM (\(rows))", next
+        ) { (rows: try $0.next(Int.self), last: try $0.next(String?.self)) }
         return page(end?.rows == Self.rowsOfPage ? end?.last : nil)
     }
 

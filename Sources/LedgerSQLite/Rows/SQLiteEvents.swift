@@ -54,6 +54,14 @@ extension SQLiteLedgerSession {
         try epochs(of: bundleId).end(try eventBounds(of: bundleId).last)
     }
 
+    func cursor(beforeNewest count: Int, of bundleId: String) throws -> EventCursor? {
+        let sequence = try first(
+            "SELECT sequence FROM events WHERE app = ? ORDER BY sequence DESC LIMIT 1 OFFSET ?",
+            [try app(bundleId).stored, max(0, count).stored]
+        ) { try $0.next(Int64.self) }
+        return try sequence.map { try epochs(of: bundleId).cursor($0) }
+    }
+
     /// The number of an app's last erased event, and the highest number that cursors of the app may have.
     private func eventBounds(of bundleId: String) throws -> (lastErased: Int64, last: Int64) {
         let bounds = try first(

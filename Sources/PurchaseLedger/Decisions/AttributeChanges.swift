@@ -71,8 +71,8 @@ extension Ledger {
     /// The maximum number of lookups of a customer that is merged into a different customer meanwhile.
     private static let maxLookups = 4
 
-    /// The customers whose `$email` is exactly this text, byte for byte, after a cursor, at most `limit`, in any order.
-    /// A page may have fewer customers, or none, although more pages follow.
+    /// The customers whose `$email` is this text in upper or lower case, after a cursor, at most `limit`, in any order. A
+    /// page may have fewer customers, or none, although more pages follow.
     public func customers(
         withEmail email: String, of bundleId: String, after cursor: ScanCursor? = nil, limit: Int
     ) async throws -> ScanPage<CustomerRecord> {
@@ -90,14 +90,17 @@ extension Ledger {
     /// attributes have no address.
     @inline(never)
     private static func customers(_ records: [LedgerRecord], withEmail email: String) -> [Customer] {
-        records.compactMap { CustomerAttributes(readable: $0) }
-            .filter { $0[CustomerAttributes.email]?.utf8.elementsEqual(email.utf8) ?? false }.map(\.customer)
+        let email = CustomerAttributes.folded(email)
+        return records.compactMap { CustomerAttributes(readable: $0) }.filter { attributes in
+            let own = attributes[CustomerAttributes.email].map(CustomerAttributes.folded)
+            return own?.utf8.elementsEqual(email.utf8) ?? false
+        }.map(\.customer)
     }
 
     /// The customer with a number; `nil` if the customer was erased or merged into a different customer.
     private func customer(_ customer: Customer) async throws -> CustomerRecord? {
         let before = ScanCursor(rawValue: "\(customer.number &- 1)")
-        let page = try await storage.customers(of: customer.bundleId, after: before, limit: 1)
+        let page = try await storage.customers(.all, of: customer.bundleId, after: before, limit: 1)
         return page.items.first { $0.customer == customer }
     }
 }

@@ -186,10 +186,19 @@ extension CustomerAttributes: RecordValue {
     /// The name of the attribute by which customers can be found.
     static let email = "$email"
 
+    /// An address in lower case: a person who looks for it does not know how the customer wrote it. A letter of another
+    /// alphabet never becomes one of ASCII, as the Kelvin sign would become k: it is another address.
+    static func folded(_ email: String) -> String {
+        email.map { letter in
+            let lower = letter.lowercased()
+            return letter.isASCII || !lower.allSatisfy(\.isASCII) ? lower : String(letter)
+        }.joined()
+    }
+
     /// The entry of the records of customers with an e-mail address. Records with the same entry may have different
     /// addresses: the entry of a long address is only its beginning.
     static func entry(email: String) -> String {
-        var entry = "\(Self.email)=\(email)"
+        var entry = "\(Self.email)=\(folded(email))"
         while entry.utf8.count > LedgerRecord.entryLength { entry.unicodeScalars.removeLast() }
         return entry
     }

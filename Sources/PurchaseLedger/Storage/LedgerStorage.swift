@@ -83,17 +83,24 @@ public protocol LedgerStorage: Sendable {
 
     // The following requirements have defaults.
 
-    /// The customers of an app with numbers after a cursor, at most `limit`, in the order of their numbers. The cost of
-    /// a page is bounded, however many customers other apps have: a page may therefore have fewer customers than
-    /// `limit`, or none, although more pages follow. The pages together have each customer exactly once, if the
-    /// customer is stored during the whole scan.
+    /// The customers of an app after a cursor, at most `limit`. The cost of a page is bounded, however many customers
+    /// other apps have: a page may therefore have fewer customers than `limit`, or none, although more pages follow.
+    /// The pages of ``CustomerSelection/all`` together have each customer exactly once, if the customer is stored
+    /// during the whole scan.
     ///
-    /// - Parameter cursor: The number of a customer, stored or not; `nil` for the beginning.
-    func customers(of bundleId: String, after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<CustomerRecord>
+    /// - Parameter cursor: `nil` for the beginning. For ``CustomerSelection/all``, the number of a customer, stored or
+    ///   not.
+    func customers(
+        _ selection: CustomerSelection, of bundleId: String, after cursor: ScanCursor?, limit: Int
+    ) async throws -> ScanPage<CustomerRecord>
 
     /// The cursor after the last event of an app. A commit of events is visible to each load after this call, or its
     /// events come after the cursor, or both.
     func endOfEvents(of bundleId: String) async throws -> EventCursor
+
+    /// A cursor before the newest `count` events of an app, or before more events, if some had no number yet; `nil` if
+    /// the app has no further events.
+    func cursor(beforeNewest count: Int, of bundleId: String) async throws -> EventCursor?
 
     /// The first `limit` due records of each lane (``RecordLane``), and whether chains are due
     /// (``ChainReport/nextChange``). The parts of the answer may come from different states of the ledger. A server
@@ -168,13 +175,22 @@ extension LedgerStorage {
     }
 
     /// Reads a page of the customers of all apps, for storages with customers in the order of their numbers, and with
-    /// these numbers as cursors.
+    /// these numbers as cursors. Reads all customers for the other selections.
     public func customers(
-        of bundleId: String, after cursor: ScanCursor?, limit: Int
+        _ selection: CustomerSelection, of bundleId: String, after cursor: ScanCursor?, limit: Int
     ) async throws -> ScanPage<CustomerRecord> {
-        var page = try await customers(after: cursor, limit: limit)
-        page.items.removeAll { $0.customer.bundleId != bundleId }
-        return page
+        var page = try await customers(after: selection == .all ? cursor : nil, limit: selection == .all ? limit : 500)
+        var all = page.items
+        while selection != .all, let next = page.next {
+            page = try await customers(after: next, limit: 500)
+            all += page.items
+        }
+        all.removeAll { $0.customer.bundleId != bundleId }
+        guard selection != .all else { return ScanPage(items: all, damage: page.damage, next: page.next) }
+        let found = selection.found(all, after: cursor)
+        let items = found.prefix(max(1, limit))
+        let next = items.count < found.count ? items.last?.place : nil
+        return ScanPage(items: items.map(\.customer), next: next.map { ScanCursor(rawValue: $0) })
     }
 
     /// Reads all events of the app.
@@ -182,6 +198,17 @@ extension LedgerStorage {
         var page = try await events(of: bundleId, after: nil, limit: 500)
         while !page.events.isEmpty { page = try await events(of: bundleId, after: page.next, limit: 500) }
         return page.next
+    }
+
+    /// Reads all events of the app.
+    public func cursor(beforeNewest count: Int, of bundleId: String) async throws -> EventCursor? {
+        var page = try await events(of: bundleId, after: nil, limit: 500)
+        var newest: [EventCursor] = []
+        while !page.events.isEmpty {
+            newest = (newest + page.events.compactMap(\.cursor)).suffix(count + 1)
+            page = try await events(of: bundleId, after: page.next, limit: 500)
+        }
+        return newest.count > count ? newest.first : nil
     }
 
     /// Does nothing.
@@ -258,6 +285,28 @@ extension LedgerStorage {
     public func records(_ selection: RecordSelection, limit: Int) async throws -> [LedgerRecord] {
         try await records(selection, after: nil, limit: limit).items
     }
+}
+
+extension CustomerSelection {
+    /// The customers of the selection after a cursor, each with its place.
+    fileprivate func found(
+        _ customers: [CustomerRecord], after cursor: ScanCursor?
+    ) -> [(place: String, customer: CustomerRecord)] {
+        guard case .beginning(let text) = self else {
+            let last = cursor.flatMap { Int64($0.rawValue) } ?? .max
+            return customers.filter { $0.customer.number < last }
+                .sorted { $0.customer.number > $1.customer.number }.map { ("\($0.customer.number)", $0) }
+        }
+        let places = customers.flatMap { customer in customer.ids.map { (place: $0, customer: customer) } }
+        return places.filter { place, _ in
+            place.utf8.starts(with: text.utf8)
+                && cursor.map { $0.rawValue.utf8.lexicographicallyPrecedes(place.utf8) } ?? true
+        }.sorted { $0.place.utf8.lexicographicallyPrecedes($1.place.utf8) }
+    }
+
+    /// The least text after all texts that begin with the text, but for those that go on with U+10FFFF, which is no
+    /// character.
+    package static func end(of beginning: String) -> String { beginning + "\u{10FFFF}" }
 }
 
 /// Decides how the records in a snapshot change.

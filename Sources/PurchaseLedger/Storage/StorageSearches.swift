@@ -14,6 +14,17 @@ public enum ChainSelection: Hashable, Sendable {
     case ahead(of: Timestamp)
 }
 
+/// The customers of an app that a search finds, and their order.
+public enum CustomerSelection: Hashable, Sendable {
+    /// All customers in the order of their numbers, which are the cursors.
+    case all
+    /// All customers, the newest first.
+    case newest
+    /// The customers with an id that begins with a text, byte for byte, in the order of these ids. A customer comes
+    /// once for each such id.
+    case beginning(String)
+}
+
 /// The documents that a search finds.
 public enum DocumentSelection: Hashable, Sendable {
     /// All documents, in any order.

@@ -244,18 +244,43 @@ extension LedgerStorageContract {
                 let expected = records.sorted { $0.customer.number < $1.customer.number }
                 for limit in [1, 3, 6, 100] {
                     let found = try await trial.scan(
-                        { try await trial.second.customers(of: app, after: $0, limit: $1) }, limit: limit
+                        { try await trial.second.customers(.all, of: app, after: $0, limit: $1) }, limit: limit
                     ) { _ in }
                     try trial.expect(found, is: expected, "Customers of \(app) on pages of \(limit)")
                 }
                 for record in expected {
                     let before = ScanCursor(rawValue: "\(record.customer.number - 1)")
-                    let found = try await trial.first.customers(of: app, after: before, limit: 1).items
+                    let found = try await trial.first.customers(.all, of: app, after: before, limit: 1).items
                     try trial.expect(found, is: [record], "The customer with the number")
                 }
             }
-            let none = try await trial.first.customers(of: "com.example.three", after: nil, limit: 5)
+            let none = try await trial.first.customers(.all, of: "com.example.three", after: nil, limit: 5)
             try trial.expect(none.items, is: [], "Customers of an unknown app")
+        },
+        Requirement("A search of an app's customers finds the newest first, or those with the beginning of an id") {
+            trial in
+            var stored: [CustomerRecord] = []
+            for number in 0..<20 {
+                let isOther = number.isMultiple(of: 3)
+                let app = isOther ? Sample.otherApp.bundleId : Sample.production.bundleId
+                let record = try await trial.customer("c\(number)", "a\(number)", of: app)
+                if !isOther { stored.append(record) }
+            }
+            let app = Sample.production.bundleId
+            let newest = stored.sorted { $0.customer.number > $1.customer.number }
+            for limit in [1, 3, 100] {
+                for (selection, expected) in [
+                    (.newest, newest),
+                    (.beginning("c1"), stored.filter { $0.ids[0].hasPrefix("c1") }.sorted { $0.ids[0] < $1.ids[0] }),
+                    (.beginning("a"), stored.sorted { $0.ids[1] < $1.ids[1] }), (.beginning("c20"), []),
+                    (.beginning("%"), []),
+                ] as [(CustomerSelection, [CustomerRecord])] {
+                    let found = try await trial.scan(
+                        { try await trial.second.customers(selection, of: app, after: $0, limit: $1) }, limit: limit
+                    ) { _ in }
+                    try trial.expect(found, is: expected, "\(selection) on pages of \(limit)")
+                }
+            }
         },
         Requirement("A scan finds every chain with facts or documents, and every erased chain") { trial in
             try await trial.store(0..<20)

@@ -54,6 +54,25 @@ extension LedgerStorageContract {
             try trial.expect(
                 try await trial.first.events(of: app, after: end, limit: 10).events, is: [], "Events in a new epoch")
         },
+        Requirement("A cursor before the newest events of an app is followed by them, and by no others") { trial in
+            let app = Sample.production.bundleId
+            for number in 0..<7 {
+                try await trial.commit { changes in
+                    changes.events = [
+                        Sample.event("\(number)"), Sample.event("other \(number)", in: Sample.otherApp),
+                    ]
+                }
+            }
+            // Reading gives each event its number.
+            let all = try await trial.page(after: nil).events
+            for count in [1, 3, 7, 100] {
+                let cursor = try await trial.second.cursor(beforeNewest: count, of: app)
+                let found = try await trial.first.events(of: app, after: cursor, limit: 100).events
+                try trial.expect(found, is: all.suffix(count), "The newest \(count)")
+            }
+            try trial.expect(
+                try await trial.first.cursor(beforeNewest: 3, of: "com.example.three"), is: nil, "An unknown app")
+        },
         Requirement("The bytes of an event's body come back unchanged, whatever becomes of the event's customer") {
             trial in
             var anna = try await trial.customer("anna")
