@@ -109,6 +109,94 @@ import Testing
         }
     }
 
+    // MARK: - Searches
+
+    @Test func `customers are found by the beginning of any of their ids, page by page, and by nothing else`()
+        async throws
+    {
+        let world = try await World()
+        let scope = LedgerScope(bundleId: "com.example", environment: .production)
+        let uuid = "0D6E5C0A-6A52-4A0B-9D4B-0F1F4E3A9B11"
+        for id in ["anna", "bert", "Anton", "an", uuid] {
+            _ = try await world.ledger.recordConsent(true, of: id, in: scope, at: LedgerRoutesTests.now)
+        }
+        for alias in ["anders", "ann"] {
+            _ = try await world.ledger.addAlias(alias, to: "bert", in: scope, at: LedgerRoutesTests.now)
+        }
+        let other = LedgerScope(bundleId: "com.example.two", environment: .production)
+        _ = try await world.ledger.recordConsent(true, of: "anstranger", in: other, at: LedgerRoutesTests.now)
+        let bert = ["bert", "anders", "ann"]
+        for (prefix, expected) in [
+            ("an", [["an"], bert, ["anna"]]), ("ann", [bert, ["anna"]]), ("anna", [["anna"]]), ("annab", []),
+            ("A", [["Anton"]]), ("B", [bert]), ("0D6E5", [[uuid.lowercased()]]), ("%25", []), ("ans", []),
+        ] {
+            let page = try await world.send(.get, "/v1/customers?prefix=\(prefix)").1
+            #expect(Self.ids(page) == expected && page["nextCursor"] == nil, "\(prefix): \(page)")
+            let pages = try await Self.pages(world, "prefix=\(prefix)&limit=1")
+            #expect(Set(pages.flatMap(Self.ids)) == Set(expected), "\(prefix)")
+            #expect(pages.allSatisfy { Self.ids($0).count <= 1 && $0["eventsCursor"] == nil })
+        }
+    }
+
+    @Test func `the newest customers come first, page by page`() async throws {
+        let world = try await World()
+        for number in 0..<130 {
+            let app = number.isMultiple(of: 3) ? "com.example.two" : "com.example"
+            let scope = LedgerScope(bundleId: app, environment: .production)
+            _ = try await world.ledger.recordConsent(true, of: "c\(number)", in: scope, at: LedgerRoutesTests.now)
+        }
+        let expected = (0..<130).reversed().filter { !$0.isMultiple(of: 3) }.map { ["c\($0)"] }
+        let page = try await world.send(.get, "/v1/customers?newest=true&limit=20").1
+        #expect(Self.ids(page) == Array(expected.prefix(20)))
+        #expect(try await Self.pages(world, "newest=true&limit=7").flatMap(Self.ids) == expected)
+        #expect(try await Self.pages(world, "newest=false").flatMap(Self.ids) == expected.reversed())
+    }
+
+    @Test(arguments: [
+        "prefix=a&newest=true", "email=a&prefix=a", "email=a&newest=true", "prefix=", "limit=0", "limit=501",
+    ])
+    func `two searches at once, or one without a text, are refused`(query: String) async throws {
+        let (status, answer) = try await World().send(.get, "/v1/customers?\(query)")
+        #expect(status == .badRequest && answer["error"]?["code"]?.string == "invalidRequest", "\(answer)")
+    }
+
+    @Test func `a cursor of one search is refused by another`() async throws {
+        let world = try await World()
+        let scope = LedgerScope(bundleId: "com.example", environment: .production)
+        for id in ["a1", "a2"] {
+            _ = try await world.ledger.recordConsent(true, of: id, in: scope, at: LedgerRoutesTests.now)
+        }
+        let searches = ["prefix=a&limit=1", "newest=true&limit=1", "limit=1"]
+        for search in searches {
+            let page = try await world.send(.get, "/v1/customers?\(search)").1
+            let cursor = try #require(page["nextCursor"]?.string)
+            for other in searches {
+                let (status, _) = try await world.send(.get, "/v1/customers?\(other)&after=\(cursor)")
+                #expect((status == .ok) == (other == search), "\(search) \(other)")
+            }
+        }
+    }
+
+    @Test func `the newest events come first, and a filter looks among them`() async throws {
+        let world = try await World()
+        for number in 1...30 {
+            try await Self.submit(world, "\(number)", by: number.isMultiple(of: 2) ? "anna" : "bert")
+        }
+        let all = try await world.send(.get, "/v1/events?limit=500").1["items"]?.array ?? []
+        for (query, expected) in [
+            ("limit=20", Array(all.reversed().prefix(20))), ("limit=500", all.reversed()),
+            ("customer=anna&limit=5", Array(all.reversed().filter { $0["customer"]?.string == "anna" }.prefix(5))),
+            ("kind=purchase.made", all.reversed().filter { $0["kind"]?.string == "purchase.made" }),
+        ] {
+            let (status, page) = try await world.send(.get, "/v1/events?newest=true&\(query)")
+            #expect(status == .ok && page["items"]?.array == expected, "\(query)")
+            #expect(page["nextCursor"]?.string == all.last?["id"]?.string)
+        }
+        for query in ["after=0", "wait=1"] {
+            #expect(try await world.send(.get, "/v1/events?newest=true&\(query)").0 == .badRequest, "\(query)")
+        }
+    }
+
     @Test func `the events after the cursor of the first page have each change since`() async throws {
         let world = try await World()
         try await Self.submit(world, "1", by: "anna")

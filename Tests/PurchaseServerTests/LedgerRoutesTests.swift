@@ -20,7 +20,7 @@ import Testing
     static let month: Int64 = 30 * 86_400_000
     static let scope = LedgerScope(bundleId: "com.example", environment: .production)
 
-    /// A server with an app, a client key and a server key.
+    /// A server with an app, and a key of each role.
     struct World {
         let store: TestStore
         let storage: any LedgerStorage
@@ -341,8 +341,8 @@ import Testing
         let text = try #require(world.keys[.server])
         let (id, secret) = try #require(APIKey.parts(of: text))
         var key = try #require(try await world.ledger.apiKey(id))
-        #expect(key.admits(secret))
-        #expect(!key.admits(String(secret.reversed())))
+        #expect(key.admits(secret, at: Self.now))
+        #expect(!key.admits(String(secret.reversed()), at: Self.now))
         #expect(!key.secretHash.elementsEqual(secret.utf8))
         let revoked = {
             key.revokedAt = Self.now; return key

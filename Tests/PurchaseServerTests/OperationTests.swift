@@ -10,13 +10,13 @@ import Testing
 
 /// What each declared operation does with an input in any other form than its fields have.
 @Suite struct OperationTests {
-    private typealias World = LedgerRoutesTests.World
+    fileprivate typealias World = LedgerRoutesTests.World
 
     private static let operations = Operation.all.map { $0.operation }
 
     // MARK: - Values
 
-    private static func right(_ field: Field) -> JSONValue {
+    static func right(_ field: Field) -> JSONValue {
         switch field.form {
         case .text(.webhookURL): .string("https://example.com/")
         case .text(.uuid): .string("0d6e5c0a-6a52-4a0b-9d4b-0f1f4e3a9b11")
@@ -51,13 +51,13 @@ import Testing
 
     private static func beyond(_ range: ClosedRange<Int64>) -> [Int64] { [range.lowerBound - 1, range.upperBound + 1] }
 
-    private struct Request {
-        let operation: Operation
+    struct Request {
+        let operation: PurchaseServer.Operation
         var query = ""
         var members: [JSONValue.Member]
 
         /// A right request.
-        init(_ operation: Operation) {
+        init(_ operation: PurchaseServer.Operation) {
             self.operation = operation
             members = operation.fields.filter { $0.place == .body && $0.isRequired }.map { .init($0.name, right($0)) }
         }
@@ -70,12 +70,12 @@ import Testing
             return path + query
         }
 
-        func send(_ world: World) async throws -> (HTTPResponse.Status, JSONValue) {
+        fileprivate func send(_ world: World) async throws -> (HTTPResponse.Status, JSONValue) {
             try await world.send(
                 operation.method, path, operation.bodyLimit == nil ? "" : JSONValue.object(members).compactText)
         }
 
-        func refusal(_ world: World) async throws -> String? {
+        fileprivate func refusal(_ world: World) async throws -> String? {
             let (status, answer) = try await send(world)
             guard status == .badRequest, answer["error"]?["code"]?.string == "invalidRequest" else { return nil }
             return answer["error"]?["message"]?.string

@@ -94,6 +94,28 @@ import Testing
         #expect(try CommandLineTests.run(["check"] + place.database).status == 0)
     }
 
+    @Test func `a key may expire, and the list says when`() async throws {
+        let place = try Place()
+        let words = [
+            "keys", "create", "--name", "x", "--role", "support", "--bundle-id", "com.example.one", "--expires",
+        ]
+        #expect(try CommandLineTests.run(words + ["2999-01-31"] + place.options).status == 0)
+        let key = try #require(try await place.keys().first)
+        #expect(key.expiresAt == Timestamp(iso8601: "2999-01-31T00:00:00Z") && key.role == .support)
+        let list = try CommandLineTests.run(["keys", "list"] + place.database)
+        #expect(list.output.contains("expires 2999-01-31T00:00:00"), "\(list.output)")
+        #expect(try CommandLineTests.run(words + ["30d"] + place.options).status == 0)
+        let days = try await place.keys().compactMap { key in
+            key.expiresAt.map { key.createdAt.duration(to: $0) / .seconds(86_400) }
+        }
+        #expect(days.contains { (30...31).contains($0) }, "\(days)")
+        for (text, message) in [("2020-01-31", "--expires is in the past"), ("soon", "“soon” is not a time")] {
+            let outcome = try CommandLineTests.run(words + [text] + place.options)
+            #expect(outcome.status == 2 && outcome.error.contains(message), "\(outcome)")
+        }
+        #expect(try await place.keys().count == 2)
+    }
+
     // MARK: Listing
 
     @Test func `a list of keys leaves out the control characters in names`() async throws {

@@ -102,7 +102,7 @@ import Testing
             let away = ["--server", "http://127.0.0.1:1"]
             let server = try options("server", "com.example")
             for (arguments, status, message) in [
-                (list + (try options("client", "com.example")), 1, "This route needs a server key"),
+                (list + (try options("client", "com.example")), 1, "This route needs a read, support or server key"),
                 (list + (try options("server", "com.third")), 1, "an app that is not in the server's configuration"),
                 (list + away + server.suffix(2), 2, "127.0.0.1:1 does not answer"), (list + away, 2, "--key-file"),
                 (list + server + ["--bundle-id", "com.example"], 2, "the key has an app"),

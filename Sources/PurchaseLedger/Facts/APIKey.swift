@@ -10,6 +10,11 @@ public struct APIKey: Hashable, Sendable {
         /// May submit purchases, and read the customer named in a request. For the app on a customer's device, from
         /// which the key can be extracted.
         case client
+        /// May read everything but secrets. For a person who only looks.
+        case read
+        /// May read, and help customers: make and end grants, correct, set attributes, ask the App Store about a
+        /// customer, and extend a renewal date. For a person who supports customers.
+        case support
         /// May do everything. For the app's own servers.
         case server
     }
@@ -28,12 +33,14 @@ public struct APIKey: Hashable, Sendable {
     public var secretHash: [UInt8]
     /// The time of the key's creation.
     public var createdAt: Timestamp
-    /// The time of the key's revocation; `nil` while the key is valid.
+    /// The time from which the key is not valid, by the clock of the machine; `nil` if the key does not expire.
+    public var expiresAt: Timestamp?
+    /// The time of the key's revocation; `nil` if the key was not revoked.
     public var revokedAt: Timestamp?
 
     public init(
         id: String, name: String, role: Open<Role>, bundleId: String, secretHash: [UInt8], createdAt: Timestamp,
-        revokedAt: Timestamp? = nil
+        expiresAt: Timestamp? = nil, revokedAt: Timestamp? = nil
     ) {
         self.id = id
         self.name = name
@@ -41,6 +48,7 @@ public struct APIKey: Hashable, Sendable {
         self.bundleId = bundleId
         self.secretHash = secretHash
         self.createdAt = createdAt
+        self.expiresAt = expiresAt
         self.revokedAt = revokedAt
     }
 }
@@ -50,14 +58,15 @@ extension APIKey {
     ///
     /// - Returns: The key, and the text that the key's holder sends. The text cannot be derived from `key`.
     public static func make(
-        name: String, role: Role, bundleId: String, at now: Timestamp,
+        name: String, role: Role, bundleId: String, at now: Timestamp, expiring expiresAt: Timestamp? = nil,
         using random: inout some RandomNumberGenerator
     ) -> (key: APIKey, text: String) {
         let id = letters(8, using: &random)
         // 44 letters from an alphabet of 32 are 220 bits.
         let secret = letters(44, using: &random)
         let key = APIKey(
-            id: id, name: name, role: Open(role), bundleId: bundleId, secretHash: hash(secret), createdAt: now)
+            id: id, name: name, role: Open(role), bundleId: bundleId, secretHash: hash(secret), createdAt: now,
+            expiresAt: expiresAt)
         return (key, "qt_\(id)_\(secret)")
     }
 
@@ -68,8 +77,10 @@ extension APIKey {
         return (String(decoding: bytes[3..<11], as: UTF8.self), String(decoding: bytes[12...], as: UTF8.self))
     }
 
-    /// Whether `secret` is this key's secret, and the key is not revoked. Compares in constant time.
-    public func admits(_ secret: String) -> Bool { revokedAt == nil && has(secret) }
+    /// Whether `secret` is this key's secret, and the key is neither revoked nor expired. Compares in constant time.
+    public func admits(_ secret: String, at now: Timestamp) -> Bool {
+        revokedAt == nil && expiresAt.map { now < $0 } ?? true && has(secret)
+    }
 
     /// Whether `secret` is this key's secret. Compares in constant time.
     public func has(_ secret: String) -> Bool { SHA256.hash(data: Array(secret.utf8)) == secretHash }
@@ -96,35 +107,46 @@ extension APIKey: RecordValue {
         static let role = "role"
         static let bundleId = "bundleId"
         static let createdAt = "createdAt"
+        static let expiresAt = "expiresAt"
         static let revokedAt = "revokedAt"
     }
+
+    /// The beginning of the stored role of a key that expires. A version that does not know `expiresAt` takes the role
+    /// for an unknown one, and so accepts the key nowhere. Otherwise it would accept a server key for ever.
+    private static let expiring = "expiring "
 
     /// The key of the record for the API key with this public part.
     package static func key(_ id: String) -> RecordKey { RecordKey(recordKind, id, of: .ledger) }
 
-    /// Reads a key. If `revokedAt` is present but is not a time, reading fails, so that a revoked key never counts as
-    /// valid.
+    /// Reads a key. If `revokedAt` or `expiresAt` is present but is not a time, reading fails, so that a revoked or
+    /// expired key never counts as valid.
     public init(_ record: LedgerRecord) throws(LedgerStorageError) {
         guard let payload = LinedPayload(record.payload), case let line = payload.line,
             let name = line[Member.name]?.string, let role = line[Member.role]?.string,
             let bundleId = line[Member.bundleId]?.string, let createdAt = line[Member.createdAt]?.integer,
-            case let revokedAt = line[Member.revokedAt], revokedAt == nil || revokedAt?.integer != nil
+            case let revokedAt = line[Member.revokedAt], revokedAt == nil || revokedAt?.integer != nil,
+            case let expiresAt = line[Member.expiresAt], expiresAt == nil || expiresAt?.integer != nil,
+            role.hasPrefix(Self.expiring) == (expiresAt != nil)
         else { throw LedgerStorageError(unreadable: record.key) }
         self.init(
-            id: record.key.name, name: name, role: Open(rawValue: role), bundleId: bundleId, secretHash: payload.rest,
-            createdAt: Timestamp(milliseconds: createdAt),
+            id: record.key.name, name: name,
+            role: Open(rawValue: expiresAt == nil ? role : String(role.dropFirst(Self.expiring.count))),
+            bundleId: bundleId, secretHash: payload.rest, createdAt: Timestamp(milliseconds: createdAt),
+            expiresAt: expiresAt?.integer.map { Timestamp(milliseconds: $0) },
             revokedAt: revokedAt?.integer.map { Timestamp(milliseconds: $0) })
     }
 
     /// The record of the key.
     public var record: LedgerRecord {
+        let role = (expiresAt == nil ? "" : Self.expiring) + role.rawValue
         var members = [
-            JSONValue.Member(Member.name, .string(name)), JSONValue.Member(Member.role, .string(role.rawValue)),
+            JSONValue.Member(Member.name, .string(name)), JSONValue.Member(Member.role, .string(role)),
             JSONValue.Member(Member.bundleId, .string(bundleId)),
-            JSONValue.Member(Member.createdAt, .number("\(createdAt.milliseconds)")),
         ]
-        if let revokedAt {
-            members.append(JSONValue.Member(Member.revokedAt, .number("\(revokedAt.milliseconds)")))
+        for (name, time) in [
+            (Member.createdAt, createdAt), (Member.expiresAt, expiresAt), (Member.revokedAt, revokedAt),
+        ] {
+            if let time { members.append(JSONValue.Member(name, .number("\(time.milliseconds)"))) }
         }
         return LedgerRecord(Self.key(id), payload: LinedPayload(members, rest: secretHash).bytes)
     }

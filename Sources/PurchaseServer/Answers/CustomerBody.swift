@@ -36,8 +36,8 @@ struct CustomerBody: Encodable, Sendable {
     var consumables: [ConsumableBody] = []
     /// The customer's products that are missing from the configuration, in order.
     var unknownProducts: [String]
-    /// The start of the customer's consent to answers about consumption, in milliseconds since 1970; for a server key
-    /// only.
+    /// The start of the customer's consent to answers about consumption, in milliseconds since 1970; not for a
+    /// client key.
     var consentedAt: Timestamp?
 
     /// - Parameters:
@@ -48,13 +48,13 @@ struct CustomerBody: Encodable, Sendable {
         _ id: String, _ answers: [Environment: Ledger.CustomerAnswer], _ rule: EnvironmentRule, of bundleId: String,
         at now: Timestamp, for role: APIKey.Role
     ) {
-        let isServer = role == .server
+        let isReader = Roles.readers.contains(role)
         let account = id.normalizedCustomerID
         let any = answers.values.first
         let known = any?.ids ?? []
         let holdings = CountedHoldings(answers.mapValues(\.holdings), rule, ids: known)
         self.id = id
-        ids = isServer ? known : known.filter { $0.utf8.elementsEqual(account.utf8) }
+        ids = isReader ? known : known.filter { $0.utf8.elementsEqual(account.utf8) }
         self.bundleId = bundleId
         environments = holdings.counted.map(\.environment.rawValue)
         asOf = now
@@ -62,7 +62,7 @@ struct CustomerBody: Encodable, Sendable {
         entitlements = holdings.entitlements.map { EntitlementBody($0.entitlement, in: $0.environment) }
         activeIn = holdings.activeElsewhere()
         unknownProducts = holdings.unknownProducts
-        consentedAt = isServer ? any?.consentedAt : nil
+        consentedAt = isReader ? any?.consentedAt : nil
         for (environment, holdings) in holdings.counted {
             add(holdings, answers[environment], in: environment, role)
         }
@@ -79,14 +79,16 @@ struct CustomerBody: Encodable, Sendable {
             .map { SubscriptionBody($0.value, standing($0.key)) }
         purchases += (answer?.purchases ?? []).map {
             PurchaseBody(
-                $0, standing($0.chainName), answer?.access[$0.transactionId], showsEvidence: role == .server)
+                $0, standing($0.chainName), answer?.access[$0.transactionId],
+                showsEvidence: Roles.readers.contains(role))
         }
         // Production is the first environment that counts.
         app =
             app
             ?? answer?.app.map { app in
                 AppPurchaseBody(
-                    app, standing(app.chainName), answer?.access[app.transactionId], showsEvidence: role == .server)
+                    app, standing(app.chainName), answer?.access[app.transactionId],
+                    showsEvidence: Roles.readers.contains(role))
             }
         consumables += holdings.consumables.map {
             let isTransferred = answer?.transferred.contains($0.transactionId) ?? false
@@ -179,7 +181,7 @@ struct ConsumableBody: Encodable, Sendable {
     var transferred: Bool
     /// True if the configuration refuses the purchase, otherwise absent.
     var refused: Bool?
-    /// The number of customers that presented the purchase, if greater than one; for a server key only. See
+    /// The number of customers that presented the purchase, if greater than one; not for a client key. See
     /// ``PurchaseStanding/claimants``.
     var claimants: Int?
 
@@ -215,7 +217,7 @@ struct SubmissionBody: Encodable, Sendable {
     /// an id. Absent if there are none.
     var tooManyOwners: [String]?
     /// The number of customers that presented the submitted purchase, if greater than one; of several submitted
-    /// purchases, the greatest number. For a server key only. See ``PurchaseStanding/claimants``.
+    /// purchases, the greatest number. Not for a client key. See ``PurchaseStanding/claimants``.
     var claimants: Int?
     /// The customer after the submission.
     var customer: CustomerBody
@@ -237,7 +239,7 @@ struct SubmissionBody: Encodable, Sendable {
             .sorted { $0.originalTransactionId < $1.originalTransactionId }
         let shared = recorded.tooManyOwners.map(\.originalTransactionId).sorted()
         tooManyOwners = shared.isEmpty ? nil : shared
-        claimants = role == .server ? recorded.claimants.values.max() : nil
+        claimants = Roles.readers.contains(role) ? recorded.claimants.values.max() : nil
         self.customer = customer
     }
 }

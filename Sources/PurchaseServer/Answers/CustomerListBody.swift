@@ -7,7 +7,7 @@ import PurchaseLedger
 struct CustomerListBody: Encodable, Sendable {
     /// The time as of which the entitlements were computed, in milliseconds since 1970.
     var asOf: Timestamp
-    /// The customers, in the order of their numbers in the ledger.
+    /// The customers, in the order of their numbers in the ledger unless the request asks for another.
     var items: [ListedCustomerBody]
     /// The cursor after which the next page begins; absent at the end.
     var nextCursor: String?

@@ -28,8 +28,8 @@ package enum ErrorCode: String, CaseIterable, Encodable, Sendable {
     case `internal`
     /// Send a valid API key of an app in the configuration. Each 401 has `WWW-Authenticate: Bearer realm="quittance"`.
     case unauthorized
-    /// Call the route from your backend: it needs a server key. If the message says that a newer version made the key,
-    /// update this server to that version, or use a different key.
+    /// Use a key of a role that the message names. If the message says that a newer version made the key, update this
+    /// server to that version, or use a different key.
     case forbidden
     /// Send a token for this customer, get a new token, or sign in again ([customer-proof.md](customer-proof.md)). On
     /// the route for signatures `otherCustomer` also means that the offer would not be for the customer in the path.
@@ -40,7 +40,7 @@ package enum ErrorCode: String, CaseIterable, Encodable, Sendable {
     /// The key's app has nothing with this id in this environment, or there is no such route.
     case notFound
     /// Correct the name: no product of the app, no rule of `appPurchase` and not its list `entitlements` has it
-    /// ([configuration](configuration.md)). With a server key the message names the existing entitlements.
+    /// ([configuration](configuration.md)). Except with a client key, the message names the existing entitlements.
     case unknownEntitlement
     /// Correct the id, if the message names a near one, or send `"new": true` to make the customer. Only requests with
     /// `"new": false` have this error, and those that move a purchase without `"new": true`.

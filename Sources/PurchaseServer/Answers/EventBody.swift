@@ -7,10 +7,15 @@ import PurchaseLedger
 
 /// The JSON of a page of events.
 struct EventPageBody: Encodable, Sendable {
-    /// The events, in the order of their cursors.
+    /// The events, in the order of their cursors; with `newest` the newest first.
     var items: [EventBody]
     /// The cursor after which the next page begins.
     var nextCursor: String
+
+    init(_ items: [EventBody], next: EventCursor) {
+        self.items = items
+        nextCursor = next.rawValue
+    }
 
     init(_ page: EventPage) {
         items = page.events.map { EventBody($0, in: page) }

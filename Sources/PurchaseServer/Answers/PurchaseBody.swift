@@ -24,7 +24,7 @@ struct PurchaseStanding: Sendable {
     ///   - role: The role of the API key. A client key does not see `claimants`.
     init(of chain: String, _ answer: Ledger.CustomerAnswer?, in environment: Environment, for role: APIKey.Role) {
         self.init(isRefused: answer?.holdings.refused.contains(chain) ?? false, in: environment)
-        claimants = role == .server ? answer?.claimants[chain] : nil
+        claimants = Roles.readers.contains(role) ? answer?.claimants[chain] : nil
     }
 }
 
@@ -65,7 +65,7 @@ struct SubscriptionBody: Encodable, Sendable {
     var commitment: CommitmentBody?
     /// True if the operator refuses the purchase, otherwise absent.
     var refused: Bool?
-    /// The number of customers that presented the purchase, if greater than one; for a server key only. See
+    /// The number of customers that presented the purchase, if greater than one; not for a client key. See
     /// ``PurchaseStanding/claimants``.
     var claimants: Int?
 
@@ -213,10 +213,10 @@ struct PurchaseBody: Encodable, Sendable {
     var billingPeriodNumber: Int?
     /// True if the operator refuses the purchase, otherwise absent.
     var refused: Bool?
-    /// The number of customers that presented the purchase, if greater than one; for a server key only. See
+    /// The number of customers that presented the purchase, if greater than one; not for a client key. See
     /// ``PurchaseStanding/claimants``.
     var claimants: Int?
-    /// The name of the document that proves the transaction; for a server key only.
+    /// The name of the document that proves the transaction; not for a client key.
     var evidence: SourceBody?
     /// The first id of each customer that owns the purchase, in the order in which they became owners; only in the
     /// answer about a transaction or an order.
@@ -289,10 +289,10 @@ struct AppPurchaseBody: Encodable, Sendable {
     var receiptType: String?
     /// True if the configuration refuses the purchase, otherwise absent.
     var refused: Bool?
-    /// The number of customers that presented the purchase, if greater than one; for a server key only. See
+    /// The number of customers that presented the purchase, if greater than one; not for a client key. See
     /// ``PurchaseStanding/claimants``.
     var claimants: Int?
-    /// The name of the document that proves the purchase; for a server key only.
+    /// The name of the document that proves the purchase; not for a client key.
     var evidence: SourceBody?
 
     init(_ statement: TransactionStatement, _ standing: PurchaseStanding, _ access: Access?, showsEvidence: Bool) {

@@ -50,15 +50,18 @@ struct Refusal: Error {
 
     static let noKey = unauthorized("Send an API key: Authorization: Bearer qt_….", bearer())
     static let invalidKey = unauthorized(
-        "The API key is not valid here: it has a typing error, was revoked, or is for another ledger.",
+        "The API key is not valid here: it has a typing error, was revoked, has expired, or is for another ledger.",
         bearer("invalid_token"))
     /// For a key of an app that the configuration lacks. The message may say so, because the secret of the key is
     /// valid.
     static let keyOfUnknownApp = unauthorized(
         "The API key is for an app that is not in the server's configuration.", bearer("invalid_token"))
-    static let notServer = Refusal(
-        .forbidden, "This route needs a server key; the key in the request is a client key.",
-        headers: [.wwwAuthenticate: bearer("insufficient_scope")])
+    static func otherRole(_ allowed: Roles) -> Refusal {
+        let names = APIKey.Role.allCases.filter(allowed.contains).map(\.rawValue).alternatives()
+        return Refusal(
+            .forbidden, "This route needs a \(names) key; the key in the request has another role.",
+            headers: [.wwwAuthenticate: bearer("insufficient_scope")])
+    }
     static let unknownRole = Refusal(
         .forbidden, "A newer version of the server made the API key. This version does not know its role.",
         headers: [.wwwAuthenticate: bearer("insufficient_scope")])

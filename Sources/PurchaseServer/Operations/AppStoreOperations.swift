@@ -25,7 +25,7 @@ package enum LookUpOrder: NamedOperation {
 
               quittance app-store order MV5G8XK2PQ --config quittance.json
             """,
-        [order, .environment], unknown: "The order", errors: ErrorCode.ofAppStore
+        roles: .helpers, [order, .environment], unknown: "The order", errors: ErrorCode.ofAppStore
     ) { request -> Answer<FoundTransactionsBody>? in
         let reconciler = try request.reconciler()
         guard let found = try await reconciler.lookUpOrder(request.text(order), within: limit) else { return nil }
@@ -38,7 +38,7 @@ package enum ReadRefunds: NamedOperation {
         .get, "/v1/transactions/{id}/refunds", "asks for the refunded purchases of a customer",
         command: "app-store refunds",
         notes: "  quittance app-store refunds 410000000000001 --config quittance.json",
-        [.transaction, .environment], errors: ErrorCode.ofAppStore
+        roles: .helpers, [.transaction, .environment], errors: ErrorCode.ofAppStore
     ) { request in
         let reconciler = try request.reconciler()
         do {
@@ -92,7 +92,8 @@ package enum ExtendSubscription: NamedOperation {
               quittance app-store extend 410000000000001 --days 7 --reason 3 \\
                   --config quittance.json
             """,
-        [.purchase, .environment, days, code, identifier], upTo: bodyLimit, errors: ErrorCode.ofAppStore
+        roles: .helpers, [.purchase, .environment, days, code, identifier], upTo: bodyLimit,
+        errors: ErrorCode.ofAppStore
     ) { request in
         let asked = ExtendRenewalDateRequest(
             extendByDays: request.number(days), extendReasonCode: Open(rawValue: request.number(code)),
@@ -151,7 +152,8 @@ package enum GetExtension: NamedOperation {
 
     package static let operation = Operation(
         .get, "/v1/extensions/{productId}/{requestIdentifier}", "says how far an extension of all subscriptions is",
-        command: "app-store extension-status", [product, request, .environment], unknown: "The extension",
+        command: "app-store extension-status", roles: .helpers, [product, request, .environment],
+        unknown: "The extension",
         errors: ErrorCode.ofAppStore
     ) { asked in
         try await Answer(
@@ -172,7 +174,7 @@ package enum BackfillCustomer: NamedOperation {
         command: "app-store backfill",
         notes: "For many customers at once, see quittance backfill.",
         // One receipt of the largest size as base64, as for verifyReceipt.
-        [.environment, transaction, order, document], upTo: Limits.verifyReceiptRequest, hint: hint,
+        roles: .helpers, [.environment, transaction, order, document], upTo: Limits.verifyReceiptRequest, hint: hint,
         statuses: [.ok, .accepted], errors: ErrorCode.ofAppStore.union([.notFound])
     ) { request in
         let question = try question(request)

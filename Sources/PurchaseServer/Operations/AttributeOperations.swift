@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The attributes of a customer, such as `$email`. They need a server key: a client could otherwise give its own e-mail
-// address to a different customer.
+// The attributes of a customer, such as `$email`. A client key may not set them: a client could otherwise give its own
+// e-mail address to a different customer.
 
 import AppStoreModel
 import HTTPTypes
@@ -11,8 +11,8 @@ private let path = "/v1/customers/{id}/attributes"
 
 package enum GetAttributes: NamedOperation {
     package static let operation = Operation(
-        .get, path, "returns the attributes of a customer", command: "customer attributes", [.customer],
-        text: AttributesBody.lines
+        .get, path, "returns the attributes of a customer", command: "customer attributes", roles: .readers,
+        [.customer], text: AttributesBody.lines
     ) { request in
         // An unknown customer has none.
         let found = try await request.ledger.attributes(of: request.customerId, in: request.scope.bundleId)
@@ -35,7 +35,8 @@ package enum SetAttributes: NamedOperation {
               quittance customer set anna plan= --config quittance.json
             """,
         // More than a hundred attributes with values of 500 letters.
-        [.customer, attributes, .isNew], upTo: 64 << 10, errors: [.tooManyAttributes, .unknownCustomer],
+        roles: .helpers, [.customer, attributes, .isNew], upTo: 64 << 10,
+        errors: [.tooManyAttributes, .unknownCustomer],
         text: AttributesBody.lines
     ) { request in
         let changes = try (request[attributes]?.members ?? []).map(change)

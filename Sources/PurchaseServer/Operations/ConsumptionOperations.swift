@@ -12,7 +12,7 @@ private let unknown = "A consumption request"
 package enum GetConsumption: NamedOperation {
     package static let operation = Operation(
         .get, path, "returns a consumption request about the transaction, and what became of it",
-        command: "app-store consumption", [.transaction, .environment], unknown: unknown
+        command: "app-store consumption", roles: .readers, [.transaction, .environment], unknown: unknown
     ) { try await Answer($0.consumption()) }
 }
 

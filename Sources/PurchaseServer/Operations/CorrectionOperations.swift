@@ -31,9 +31,8 @@ package enum MovePurchase: NamedOperation {
               quittance customer move 410000000000001 --to anna \\
                   --reason 'bought for a second account' --config quittance.json
             """,
-        [.purchase, .environment, owners, .reason, .isNew.with(standard: "false")], upTo: bodyLimit,
-        unknown: "The purchase",
-        errors: [.unknownCustomer], text: line
+        roles: .helpers, [.purchase, .environment, owners, .reason, .isNew.with(standard: "false")], upTo: bodyLimit,
+        unknown: "The purchase", errors: [.unknownCustomer], text: line
     ) { request in
         let ids = request[owners]?.array?.compactMap(\.string) ?? []
         try await request.requireKnown(ids, makesNew: false)
@@ -54,7 +53,7 @@ package enum DenyPurchase: NamedOperation {
               quittance purchases deny 410000000000001 --reason 'chargeback' \\
                   --config quittance.json
             """,
-        [.purchase, .environment, .reason], upTo: bodyLimit, unknown: "The purchase", text: line
+        roles: .helpers, [.purchase, .environment, .reason], upTo: bodyLimit, unknown: "The purchase", text: line
     ) { request in
         let denied = try await request.ledger.deny(request.purchase, request.correction, at: request.now)
         return try Answer(denied.map { CorrectedPurchaseBody($0) })
@@ -70,7 +69,7 @@ package enum AllowPurchase: NamedOperation {
               quittance purchases allow 410000000000001 --reason 'the bank paid' \\
                   --config quittance.json
             """,
-        [.purchase, .environment, .reason], upTo: bodyLimit, unknown: "The purchase", text: line
+        roles: .helpers, [.purchase, .environment, .reason], upTo: bodyLimit, unknown: "The purchase", text: line
     ) { request in
         let allowed = try await request.ledger.allow(request.purchase, request.correction, at: request.now)
         return try Answer(allowed.map { CorrectedPurchaseBody($0) })
@@ -86,7 +85,7 @@ package enum UnlinkCustomer: NamedOperation {
               quittance customer unlink anna --alias an.old@example.com \\
                   --reason 'the address belongs to a stranger' --config quittance.json
             """,
-        [.customer, .environment, .alias, .reason], upTo: bodyLimit, unknown: "The customer",
+        roles: .helpers, [.customer, .environment, .alias, .reason], upTo: bodyLimit, unknown: "The customer",
         errors: [.correctionRefused], text: CustomerBody.line
     ) { request -> Answer<CustomerBody>? in
         let outcome = try await request.ledger.removeAlias(
@@ -119,8 +118,8 @@ package enum UnmergeCustomer: NamedOperation {
               quittance customer unmerge bert --reason 'not the same person' \\
                   --config quittance.json
             """,
-        [.customer, .environment, .reason], upTo: bodyLimit, unknown: "The customer", errors: [.correctionRefused],
-        text: CustomerBody.line
+        roles: .helpers, [.customer, .environment, .reason], upTo: bodyLimit, unknown: "The customer",
+        errors: [.correctionRefused], text: CustomerBody.line
     ) { request -> Answer<CustomerBody>? in
         let outcome = try await request.ledger.undoMerge(
             of: request.customerId, in: request.scope, request.correction, at: request.now)

@@ -10,20 +10,30 @@ package enum ListCustomers: NamedOperation {
     private static let after = Field(
         "after", in: .query, "the `nextCursor` of the last page of customers", standard: "the first customer")
     private static let email = Field(
-        "email", in: .query, "only customers whose `$email` is exactly this text, at most 100 on a page",
+        "email", in: .query, "only customers whose `$email` is this text, in upper or lower case",
         .text(.attributeValue))
+    private static let prefix = Field(
+        "prefix", in: .query, "only customers with an id that begins with this text, in the order of these ids",
+        .text(.customerID))
+    private static let newest = Field(
+        "newest", in: .query, "whether the newest customers come first", .flag, standard: "false")
+    private static let limit = Field(
+        "limit", in: .query,
+        "the most customers on the page; with `email`, `prefix` or `newest` never more than \(searchLimit)",
+        .number(1...Int64(pageLimit)), standard: "\(pageLimit)")
 
     package static let operation = Operation(
         .get, "/v1/customers", "returns a page of the app's customers with their entitlements",
-        command: "customer list", [after, .environments, email], errors: [.invalidCursor]
+        command: "customer list", roles: .readers, [after, .environments, email, prefix, newest, limit],
+        errors: [.invalidCursor]
     ) { try await page($0) }
 
     /// The maximum number of customers on a page.
     private static let pageLimit = 500
 
-    /// The maximum number of customers with the same `$email` on a page. Each of them is looked up singly, because an
-    /// address belongs to few customers.
-    private static let emailLimit = 100
+    /// The maximum number of found customers on a page. Those with the same `$email` are looked up singly, because an
+    /// address belongs to few customers, and a person reads no more of the others.
+    private static let searchLimit = 100
 
     /// The number of transaction statements up to which a page has several customers: some tenths of a second of work,
     /// and 10 MB of ``ServerBounds/bodyBytesInFlight``. A page with more is cut in half, up to a single customer.
@@ -31,33 +41,62 @@ package enum ListCustomers: NamedOperation {
 
     private static func page(_ request: AuthenticatedRequest) async throws -> Answer<CustomerListBody>? {
         let app = request.scope.bundleId
-        let email = request[Self.email]?.string
-        guard email?.isEmpty != true else { throw Refusal.invalid("“email” must be an e-mail address.") }
+        let mark = try mark(request)
         let start = try request[after]?.string.map { (text) throws(Refusal) in
-            try CustomerCursor(text, of: app, byEmail: email != nil)
+            try CustomerCursor(text, of: app, mark)
         }
         // The cursor is taken before the first customer is read. A change meanwhile is then on the page or in an event.
-        let events = start == nil && email == nil ? try await request.ledger.endOfEvents(of: app) : nil
-        let (page, statements) = try await customers(request, of: app, withEmail: email, after: start?.position)
-        let next = page.next.map { CustomerCursor($0, of: app, byEmail: email != nil).text }
+        let events = start == nil && mark.isEmpty ? try await request.ledger.endOfEvents(of: app) : nil
+        let (page, statements) = try await customers(request, of: app, after: start?.position, isSearch: !mark.isEmpty)
+        let next = page.next.map { CustomerCursor($0, of: app, mark).text }
         return try await answer(request, page.items, statements, nextCursor: next, eventsCursor: events?.rawValue)
+    }
+
+    /// The mark of the cursors of a search; empty for all customers.
+    @inline(never)
+    private static func mark(_ request: AuthenticatedRequest) throws(Refusal) -> String {
+        guard request[email]?.string?.isEmpty != true else {
+            throw .invalid("“email” must be an e-mail address.")
+        }
+        let marks =
+            [request[email].map { _ in "e" }, request[prefix].map { _ in "p" }].compactMap(\.self)
+            + (request[newest]?.bool == true ? ["n"] : [])
+        guard marks.count < 2 else { throw .invalid("At most one of “email”, “prefix” and “newest” is possible.") }
+        return marks.first ?? ""
     }
 
     /// The customers of a page, and the number of statements of their purchases.
     private static func customers(
-        _ request: AuthenticatedRequest, of app: String, withEmail email: String?, after cursor: ScanCursor?
+        _ request: AuthenticatedRequest, of app: String, after cursor: ScanCursor?, isSearch: Bool
     ) async throws -> (page: ScanPage<CustomerRecord>, statements: Int) {
-        var limit = email == nil ? Self.pageLimit : Self.emailLimit
+        var limit = min(request.number(limit), isSearch ? searchLimit : pageLimit)
         while true {
-            let page =
-                if let email {
-                    try await request.ledger.customers(withEmail: email, of: app, after: cursor, limit: limit)
-                } else { try await request.ledger.customers(of: app, after: cursor, limit: limit) }
+            var page = try await found(request, of: app, after: cursor, limit: limit)
+            // A customer may have several ids with the same beginning.
+            var seen: Set<Customer> = []
+            page.items.removeAll { !seen.insert($0.customer).inserted }
             let statements = try await request.ledger.statementCount(
                 of: page.items, in: environments(of: page.items, request.environmentRule))
             guard statements > Self.maxStatements, page.items.count > 1 else { return (page, statements) }
             limit = page.items.count / 2
         }
+    }
+
+    private static func found(
+        _ request: AuthenticatedRequest, of app: String, after cursor: ScanCursor?, limit: Int
+    ) async throws -> ScanPage<CustomerRecord> {
+        let ledger = request.ledger
+        if let email = request[email]?.string {
+            return try await ledger.customers(withEmail: email, of: app, after: cursor, limit: limit)
+        }
+        guard let prefix = request[prefix]?.string else {
+            let selection: CustomerSelection = request[newest]?.bool == true ? .newest : .all
+            return try await ledger.customers(selection, of: app, after: cursor, limit: limit)
+        }
+        let page = try await ledger.customers(.beginning(prefix), of: app, after: cursor, limit: limit)
+        // The ledger has UUIDs in lower case, and a person may paste a part of one in upper case.
+        guard page.items.isEmpty, page.next == nil, prefix != prefix.lowercased() else { return page }
+        return try await ledger.customers(.beginning(prefix.lowercased()), of: app, after: cursor, limit: limit)
     }
 
     private static func answer(
@@ -82,31 +121,31 @@ package enum ListCustomers: NamedOperation {
     }
 }
 
-/// A position among the customers of an app, or among those with an e-mail address. The text has the app, so that a
-/// cursor of a different app is refused.
+/// A position among the customers of an app, or in a search. The text has the app, so that a cursor of a different app
+/// is refused.
 struct CustomerCursor {
-    /// The mark of positions by e-mail, whose form only the storage knows.
-    private static let mark = "e"
-
     let position: ScanCursor
     let text: String
 
-    init(_ position: ScanCursor, of bundleId: String, byEmail: Bool = false) {
+    /// - Parameter mark: The beginning of the cursors of a search, whose form only the storage knows; empty for all
+    ///   customers.
+    init(_ position: ScanCursor, of bundleId: String, _ mark: String = "") {
         self.position = position
         let hidden = Base64.encodeURL(Array(position.rawValue.utf8)[...])
-        let word = byEmail ? Self.mark + String(decoding: hidden, as: UTF8.self) : position.rawValue
+        let word = mark.isEmpty ? position.rawValue : mark + String(decoding: hidden, as: UTF8.self)
         text = "\(word).\(bundleId)"
     }
 
     /// - Throws: ``Refusal`` 400 if the text is not a cursor of the app's customers.
-    init(_ text: String, of bundleId: String, byEmail: Bool = false) throws(Refusal) {
+    init(_ text: String, of bundleId: String, _ mark: String = "") throws(Refusal) {
         let word = text.prefix { $0 != "." }
-        let hidden = byEmail && word.hasPrefix(Self.mark) ? Base64.decodeURL(Array(word.dropFirst().utf8)[...]) : nil
-        let number = byEmail ? nil : Int64(word).flatMap { $0 < 0 ? nil : "\($0)" }
+        let isMarked = !mark.isEmpty && word.hasPrefix(mark)
+        let hidden = isMarked ? Base64.decodeURL(Array(word.dropFirst(mark.count).utf8)[...]) : nil
+        let number = mark.isEmpty ? Int64(word).flatMap { $0 < 0 ? nil : "\($0)" } : nil
         guard let position = hidden.map({ String(decoding: $0, as: UTF8.self) }) ?? number else {
             throw .invalidCustomerCursor
         }
-        self.init(ScanCursor(rawValue: position), of: bundleId, byEmail: byEmail)
+        self.init(ScanCursor(rawValue: position), of: bundleId, mark)
         guard self.text.utf8.elementsEqual(text.utf8) else { throw .invalidCustomerCursor }
     }
 }

@@ -10,7 +10,7 @@ package enum GetCustomer: NamedOperation {
     package static let operation = Operation(
         .get, "/v1/customers/{id}", "returns what a customer has in the environments that count",
         command: "customer get",
-        notes: "For a person's eyes, see quittance customer show.", roles: [.client, .server],
+        notes: "For a person's eyes, see quittance customer show.", roles: .all,
         [.customer, .environments]
     ) { try await $0.customer() }
 }
@@ -22,7 +22,7 @@ package enum CheckEntitlement: NamedOperation {
     package static let operation = Operation(
         .get, "/v1/customers/{id}/entitlements/{name}", "says whether a customer has an entitlement",
         command: "customer entitlement", notes: "Exit status 1: the entitlement is not active.",
-        roles: [.client, .server], [.customer, name, .environments], errors: [.unknownEntitlement],
+        roles: .all, [.customer, name, .environments], errors: [.unknownEntitlement],
         text: lines("name", "isActive:not active", "nextChange"), isFailure: { $0["isActive"] != .bool(true) }
     ) { try await Answer(check($0)) }
 
@@ -57,7 +57,7 @@ package enum SubmitPurchases: NamedOperation {
 
     package static let operation = Operation(
         .post, "/v1/customers/{id}/purchases", "submits purchases of a customer", command: "purchases submit",
-        roles: [.client, .server], [.customer, .environments, document, documents, correct, .isNew],
+        roles: .submitters, [.customer, .environments, document, documents, correct, .isNew],
         upTo: Submission.bodyLimit, isOpen: true,
         errors: ErrorCode.ofDocuments.union([.otherRoots, .unknownCustomer])
     ) { request in
@@ -76,7 +76,8 @@ package enum SubmitPurchases: NamedOperation {
         // With a server key, a purchase may change its owner any number of times, because a backend submits for all of
         // its customers.
         return try await request.ledger.record(
-            verified(submission, request), claimedBy: request.customerId, limitsClaims: request.role == .client,
+            verified(submission, request), claimedBy: request.customerId,
+            limitsClaims: Roles.apps.contains(request.role),
             corrects: submission.corrects, at: request.now)
     }
 

@@ -17,6 +17,8 @@ package enum ListEvents: NamedOperation {
         "after", in: .query, "the cursor after which the page begins", standard: "the first event")
     private static let limit = Field(
         "limit", in: .query, "the most events on the page", .number(1...Int64(pageLimit)), standard: "100")
+    private static let newest = Field(
+        "newest", in: .query, "whether the page has the newest events, the newest first", .flag, standard: "false")
     /// Many proxies end an idle request after a minute.
     private static let wait = Field(
         "wait", in: .query, "the most seconds to wait for an event if there is none", .number(0...60), standard: "0")
@@ -28,15 +30,20 @@ package enum ListEvents: NamedOperation {
         standard: "all customers")
 
     package static let operation = Operation(
-        .get, "/v1/events", "returns a page of what changed", command: "events",
-        [after, limit, wait, kind, .eventEnvironment, customer], errors: [.invalidCursor, .cursorExpired]
+        .get, "/v1/events", "returns a page of what changed", command: "events", roles: .readers,
+        [after, limit, newest, wait, kind, .eventEnvironment, customer], errors: [.invalidCursor, .cursorExpired]
     ) { try await answer($0) }
 
     private static func answer(_ request: AuthenticatedRequest) async throws -> Answer<EventPageBody> {
         let limit = request.number(limit)
         let wait = request.number(wait)
         let filter = EventFilter(request)
+        let isNewest = request[newest]?.bool == true
+        guard !isNewest || request[after] == nil && wait == 0 else {
+            throw Refusal.invalid("“newest” is possible with neither “after” nor “wait”.")
+        }
         do {
+            if isNewest { return try Answer(await newestPage(request, filter, limit)) }
             let (page, isAtEnd) = try await page(request, filter, limit)
             guard isAtEnd, wait > 0 else { return try Answer(EventPageBody(page)) }
             let position = EventPosition(bundleId: request.scope.bundleId, cursor: page.next)
@@ -64,6 +71,28 @@ package enum ListEvents: NamedOperation {
             cursor = page.next
             reads += 1
             guard matches.events.isEmpty, reads < maxPages else { return (matches, false) }
+        }
+    }
+
+    /// The newest events that the filter lets through, among as many as a request reads.
+    private static func newestPage(
+        _ request: AuthenticatedRequest, _ filter: EventFilter, _ limit: Int
+    ) async throws -> EventPageBody {
+        let app = request.scope.bundleId
+        let count = filter == EventFilter() ? limit : pageLimit * maxPages
+        var cursor = try await request.ledger.cursor(beforeNewest: count, of: app)
+        var items: [EventBody] = []
+        var reads = 0
+        while true {
+            let page = try await request.ledger.events(of: app, after: cursor, limit: pageLimit, at: request.wall)
+            let matches = try await filter.withAllIds(in: request.ledger).matches(in: FoundEvents(page))
+            items = (items + matches.events.suffix(limit).map { EventBody($0, in: matches) }).suffix(limit)
+            cursor = page.next
+            reads += 1
+            // Only events that came meanwhile make a further page.
+            guard page.events.count == pageLimit, reads <= maxPages else {
+                return EventPageBody(items.reversed(), next: page.next)
+            }
         }
     }
 

@@ -107,6 +107,8 @@ extension Field {
         "reason", "the reason; events keep it for ever, so name no person", .text(.reason), isRequired: true)
     static let environment = Field(
         "environment", in: .query, "the environment", .word(Environment.words), standard: "production")
+    /// For the command that makes a key.
+    package static let expires = Field("expires", "the time from which a server refuses the key", .time)
     /// A filter of events.
     static let eventEnvironment = Field(
         "environment", in: .query, "only events of this environment", .word(Environment.words), standard: "all")
@@ -233,7 +235,7 @@ extension Field {
 
 extension [String] {
     /// The words with commas, and with a last word between the last two, each in marks.
-    fileprivate func alternatives(_ last: String = " or ", with mark: String = "") -> String {
+    func alternatives(_ last: String = " or ", with mark: String = "") -> String {
         let words = map { mark + $0 + mark }
         return words.dropLast().joined(separator: ", ") + (words.count > 1 ? last : "") + (words.last ?? "")
     }

@@ -33,6 +33,7 @@ package enum MakeGrant: NamedOperation {
               quittance grants make anna --entitlement pro --until 2027-01-31 \\
                   --why "outage of May 3" --config quittance.json
             """,
+        roles: .helpers,
         [.customer, .environment, id, entitlement, from, until, why, by, forever, .isNew], upTo: bodyLimit,
         statuses: [.created, .ok], errors: [.unknownEntitlement, .otherGrant, .tooManyGrants, .unknownCustomer],
         text: lines("id"), remark: remark
@@ -86,7 +87,7 @@ package enum ListGrants: NamedOperation {
     package static let operation = Operation(
         .get, path, "returns the grants of a customer in all environments", command: "grants list",
         notes: "Lists all grants that have not ended, and the last \(CustomerGrant.maxEnded) that have.",
-        [.customer], text: line
+        roles: .readers, [.customer], text: line
     ) { request in
         let grants = try await request.ledger.grants(ofCustomer: request.customerId, of: request.scope.bundleId)
         return try Answer(GrantListBody(grants, at: request.now))
@@ -97,8 +98,8 @@ package enum EndGrant: NamedOperation {
     private static let grant = Field("grant", in: .path, "the id of a grant of the customer", .text(.grantID))
 
     package static let operation = Operation(
-        .post, path + "/{grant}/end", "ends a grant", command: "grants end", [.customer, grant, by], upTo: bodyLimit,
-        unknown: "The grant", text: line
+        .post, path + "/{grant}/end", "ends a grant", command: "grants end", roles: .helpers,
+        [.customer, grant, by], upTo: bodyLimit, unknown: "The grant", text: line
     ) { request in
         let ended = try await request.ledger.endGrant(
             request.text(grant), ofCustomer: request.customerId, of: request.scope.bundleId,
@@ -109,7 +110,7 @@ package enum EndGrant: NamedOperation {
 
 extension CustomerGrant.Author {
     fileprivate init(_ request: AuthenticatedRequest) {
-        self.init(keyId: request.keyId, name: request[by]?.string)
+        self.init(keyId: request.key?.id, name: request[by]?.string)
     }
 }
 

@@ -19,14 +19,15 @@ package enum AskTransaction: NamedOperation {
         .get, "/v1/transactions/{id}/app-store", "asks the App Store for the present state of a transaction",
         command: "app-store transaction",
         notes: "  quittance app-store transaction 410000000000001 --config quittance.json",
-        [.transaction, .environment, record], errors: ErrorCode.ofAppStore
+        roles: .helpers, [.transaction, .environment, record], errors: ErrorCode.ofAppStore
     ) { request in try await request.lookUp(.transaction(request.text(.transaction))) }
 }
 
 package enum AskStatuses: NamedOperation {
     package static let operation = Operation(
         .get, "/v1/transactions/{id}/statuses", "asks the App Store for all subscriptions of a customer",
-        command: "app-store statuses", [.transaction, .environment, record], errors: ErrorCode.ofAppStore
+        command: "app-store statuses", roles: .helpers, [.transaction, .environment, record],
+        errors: ErrorCode.ofAppStore
     ) { request in try await request.lookUp(.statuses(request.text(.transaction))) }
 }
 
@@ -34,14 +35,15 @@ package enum AskHistory: NamedOperation {
     package static let operation = Operation(
         .get, "/v1/transactions/{id}/history", "asks the App Store for all transactions of a customer",
         command: "app-store history", notes: "To record a whole history, see quittance app-store backfill.",
-        [.transaction, .environment, record], errors: ErrorCode.ofAppStore
+        roles: .helpers, [.transaction, .environment, record], errors: ErrorCode.ofAppStore
     ) { request in try await request.lookUp(.history(request.text(.transaction))) }
 }
 
 package enum AskAppTransaction: NamedOperation {
     package static let operation = Operation(
         .get, "/v1/transactions/{id}/app-transaction", "asks the App Store for a customer's purchase of the app",
-        command: "app-store app-transaction", [.transaction, .environment], errors: ErrorCode.ofAppStore
+        command: "app-store app-transaction", roles: .helpers, [.transaction, .environment],
+        errors: ErrorCode.ofAppStore
     ) { request in try await request.lookUp(.appTransaction(request.text(.transaction))) }
 }
 
@@ -64,7 +66,7 @@ package enum AskNotifications: NamedOperation {
               quittance app-store notifications --since 7d --only-failures \\
                   --config quittance.json
             """,
-        [since, failures, customer, .environment, record], errors: ErrorCode.ofAppStore
+        roles: .helpers, [since, failures, customer, .environment, record], errors: ErrorCode.ofAppStore
     ) { request in
         let start = request[since]?.integer.map { Timestamp(milliseconds: $0) }
         var asked = NotificationHistoryRequest(
@@ -91,7 +93,7 @@ package enum GetTestNotification: NamedOperation {
 
     package static let operation = Operation(
         .get, "/v1/notifications/test/{id}", "asks the App Store whether a test notification arrived",
-        command: "app-store test-result", [test, .environment, record],
+        command: "app-store test-result", roles: .helpers, [test, .environment, record],
         unknown: "The test notification, or its first attempt,", errors: ErrorCode.ofAppStore
     ) { request -> Answer<LookupBody>? in
         do {

@@ -3,7 +3,7 @@
 package import AppStoreModel
 import AppStoreTrust
 package import HTTPTypes
-package import PurchaseLedger
+import PurchaseLedger
 
 /// What a backend and an operator may do: a route under `/v1`, a command with its help, and a row of `docs/api.md`.
 /// All follow from one declaration.
@@ -17,7 +17,7 @@ package struct Operation: Sendable {
     package let command: String
     /// What the help says besides the fields: sentences, and indented examples.
     package let notes: String
-    package let roles: Set<APIKey.Role>
+    package let roles: Roles
     package let fields: [Field]
     /// The greatest length of a body in bytes; `nil` if the operation reads no body.
     package let bodyLimit: Int?
@@ -98,7 +98,7 @@ extension Operation {
     ///   - question: Asks before the command does what cannot be undone.
     init<Body: Encodable & Sendable>(
         _ method: HTTPRequest.Method, _ path: String, _ summary: String, command: String = "", notes: String = "",
-        roles: Set<APIKey.Role> = [.server], _ fields: [Field], upTo bodyLimit: Int? = nil, readsBody: Bool = false,
+        roles: Roles = .backends, _ fields: [Field], upTo bodyLimit: Int? = nil, readsBody: Bool = false,
         isOpen: Bool = false, hint: (@Sendable (_ body: [UInt8]) -> String?)? = nil,
         statuses: [HTTPResponse.Status] = [.ok],
         unknown: String? = nil, errors: Set<ErrorCode> = [], text: (@Sendable (JSONValue) -> String)? = nil,

@@ -14,8 +14,8 @@ package enum GetSubscription: NamedOperation {
 
     package static let operation = Operation(
         .get, "/v1/subscriptions/{id}", "returns a subscription with its newest 500 periods",
-        command: "purchases subscription", [subscription, .searched, periods], unknown: "The subscription",
-        errors: [.invalidCursor]
+        command: "purchases subscription", roles: .readers, [subscription, .searched, periods],
+        unknown: "The subscription", errors: [.invalidCursor]
     ) { request -> Answer<SubscriptionHistoryBody>? in
         let keys = request.scopes.map { ChainKey(request.text(subscription), in: $0) }
         return try await request.withAnswer(from: LedgerQuery(keys.map(LedgerKey.chain))) {
@@ -36,7 +36,7 @@ package enum GetSubscription: NamedOperation {
 package enum GetTransaction: NamedOperation {
     package static let operation = Operation(
         .get, "/v1/transactions/{id}", "returns a transaction", command: "purchases get",
-        [.transaction, .searched], unknown: "The transaction"
+        roles: .readers, [.transaction, .searched], unknown: "The transaction"
     ) { request -> Answer<PurchaseBody>? in
         let id = request.text(.transaction)
         for scope in request.scopes {
@@ -56,7 +56,7 @@ package enum GetEvidence: NamedOperation {
 
     package static let operation = Operation(
         .get, "/v1/evidence/{id}", "returns the signed document behind an answer", command: "purchases evidence",
-        [document, .searched], unknown: "The document"
+        roles: .readers, [document, .searched], unknown: "The document"
     ) { request -> Answer<EvidenceBody>? in
         guard let name = Provenance(request.text(document)) else {
             throw Refusal.invalid("A document's name is a date in milliseconds, a hyphen and 64 hexadecimal digits.")

@@ -64,10 +64,10 @@ package enum SignAdvancedCommerce: NamedOperation {
 package enum SignCustomerOffer: NamedOperation {
     package static let operation = Operation(
         .post, "/v1/customers/{id}/signatures/promotional-offer", "signs a promotional offer for the customer",
-        roles: [.client, .server], [.customer, .environments] + promotionalOffer, upTo: bodyLimit,
+        roles: .submitters, [.customer, .environments] + promotionalOffer, upTo: bodyLimit,
         unknown: "The customer", errors: [.noSigningKey, .offerNotAllowed]
     ) { request -> Answer<SignatureBody>? in
-        if request.role == .client, try await !isAllowed(request) { return nil }
+        if Roles.apps.contains(request.role), try await !isAllowed(request) { return nil }
         return try Answer(request.signPromotionalOffer())
     }
 

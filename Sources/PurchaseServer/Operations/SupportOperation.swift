@@ -9,6 +9,7 @@ import Reconciliation
 package enum ShowSupport: NamedOperation {
     package static let operation = Operation(
         .get, "/v1/support/{id}", "shows the customers and purchases that an id names, in all environments",
+        roles: .readers,
         [Field("id", in: .path, "an id of a customer, a transaction or an order", .text(.customerID))],
         errors: [.notFound, .appStoreRefused, .appStoreCredentials, .appStoreUnavailable]
     ) { request in

@@ -102,7 +102,8 @@ package enum AddWebhook: NamedOperation {
 
 package enum ListWebhooks: NamedOperation {
     package static let operation = Operation(
-        .get, "/v1/webhooks", "returns the endpoints of the app", command: "webhooks list", [], text: line
+        .get, "/v1/webhooks", "returns the endpoints of the app", command: "webhooks list", roles: .readers, [],
+        text: line
     ) { request in
         let endpoints = try await request.ledger.webhookEndpoints(of: request.scope.bundleId)
         return try Answer(WebhookListBody(items: endpoints.map { WebhookBody($0) }))
@@ -118,7 +119,7 @@ package enum ShowWebhook: NamedOperation {
 
               quittance webhooks show kf12gdi1f9w01 --config quittance.json
             """,
-        [endpointID], unknown: unknown, text: status
+        roles: .readers, [endpointID], unknown: unknown, text: status
     ) { try await Answer($0.webhook()) }
 }
 
@@ -185,7 +186,8 @@ package enum ListWebhookAttempts: NamedOperation {
 
     package static let operation = Operation(
         .get, path + "/attempts", "returns the newest attempts to deliver events", command: "webhooks attempts",
-        [endpointID, limit], unknown: unknown, text: lines("at", "event", "milliseconds", "status", "failure", "answer")
+        roles: .readers, [endpointID, limit], unknown: unknown,
+        text: lines("at", "event", "milliseconds", "status", "failure", "answer")
     ) { request -> Answer<WebhookAttemptListBody>? in
         guard let endpoint = try await request.endpoint() else { return nil }
         let attempts = try await request.ledger.webhookAttempts(

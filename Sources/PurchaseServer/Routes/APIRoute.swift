@@ -5,7 +5,7 @@
 import AppStoreModel
 package import HTTPTypes
 import Hummingbird
-package import PurchaseLedger
+import PurchaseLedger
 
 /// A route of the HTTP API: its purpose, its inputs, its answers and its handler.
 package struct APIRoute: Sendable {
@@ -16,7 +16,7 @@ package struct APIRoute: Sendable {
     package let summary: String
     /// The roles whose keys may call the route; empty if the route needs no key. Only ``Authentication`` can make a
     /// route with roles, so every such route authenticates its requests.
-    package private(set) var roles: Set<APIKey.Role> = []
+    package private(set) var roles: Roles = []
     package let fields: [Field]
     /// The greatest length of a body in bytes; `nil` if the route reads no body.
     package let bodyLimit: Int?
@@ -89,7 +89,7 @@ package struct APIRoute: Sendable {
         var errors = ownErrors.union(ErrorCode.ofAnyRoute)
         if bodyLimit != nil { errors.formUnion(ErrorCode.ofBodies) }
         if !roles.isEmpty { errors.formUnion(ErrorCode.ofKeys) }
-        if roles.contains(.client) { errors.formUnion(ErrorCode.ofCustomerTokens) }
+        if !roles.isDisjoint(with: .apps), fields.contains(.customer) { errors.formUnion(ErrorCode.ofCustomerTokens) }
         return errors
     }
 }

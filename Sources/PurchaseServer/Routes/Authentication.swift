@@ -33,17 +33,18 @@ struct Authentication: Sendable {
 
     /// Checks the key, the path, the query and the customer token of a request.
     func admit(
-        _ request: Request, _ context: BasicRequestContext, _ roles: Set<APIKey.Role>, _ fields: [Field]
+        _ request: Request, _ context: BasicRequestContext, _ roles: Roles, _ fields: [Field]
     ) async throws -> AuthenticatedRequest {
         let now = now()
         let key = try await key(of: request)
         guard let role = key.role.known else { throw Refusal.unknownRole }
-        guard roles.contains(role) else { throw Refusal.notServer }
+        guard roles.contains(role) else { throw Refusal.otherRole(roles) }
         let values = try FieldValues(fields, path: { try context.parameters.require($0) }, query: request.uri.query)
         let admitted = AuthenticatedRequest(
-            authentication: self, request: request, values: values, role: role, keyId: key.id, apps: [key.bundleId],
+            authentication: self, request: request, values: values, role: role, key: key, apps: [key.bundleId],
             now: now)
-        if role == .client { try admitted.requireProof() }
+        // Without a customer in the path there is nothing to prove.
+        if Roles.apps.contains(role), fields.contains(.customer) { try admitted.requireProof() }
         return admitted
     }
 
@@ -52,23 +53,25 @@ struct Authentication: Sendable {
         let head = HTTPRequest(method: .post, scheme: nil, authority: nil, path: "/")
         return AuthenticatedRequest(
             authentication: self, request: Request(head: head, body: RequestBody(buffer: ByteBuffer())), values: values,
-            role: .server, keyId: nil, apps: apps, now: now())
+            role: .server, key: nil, apps: apps, now: now())
     }
 
     private func key(of request: Request, within age: Duration = APIKeyCache.lifetime) async throws -> APIKey {
         guard let header = request.headers[.authorization] else { throw Refusal.noKey }
         // One or more spaces separate the scheme from the key (RFC 9110 section 11.4).
+        let now = wall()
         guard header.prefix(7).lowercased() == "bearer ",
             let (id, secret) = APIKey.parts(of: header.dropFirst(7).drop { $0 == " " }),
-            let key = try await service.keys.key(id, in: service.ledger, at: wall(), within: age), key.admits(secret)
+            let key = try await service.keys.key(id, in: service.ledger, at: now, within: age),
+            key.admits(secret, at: now)
         else { throw Refusal.invalidKey }
         RequestNotes.add { $0.key = key.id }
         guard service.verifier.apps.contain(key.bundleId) else { throw Refusal.keyOfUnknownApp }
         return key
     }
 
-    /// Throws ``Refusal`` once the key of a waiting request is revoked. Looks twice in the lifetime of a cached key, so
-    /// that the wait ends as soon as a new request would be refused. Returns if the task is cancelled.
+    /// Throws ``Refusal`` once the key of a waiting request is revoked or expires. Looks twice in the lifetime of a
+    /// cached key, so that the wait ends as soon as a new request would be refused. Returns if the task is cancelled.
     fileprivate func requireKey(of request: Request) async throws {
         let age = APIKeyCache.lifetime / 2
         while await clock.pause(for: age) {
@@ -86,9 +89,9 @@ package struct AuthenticatedRequest: Sendable {
     private(set) var body: JSONValue?
     /// The role of the key.
     let role: APIKey.Role
-    /// The public part of the key; `nil` for a command of the operator.
-    let keyId: String?
-    var isOperator: Bool { keyId == nil }
+    /// The key; `nil` for a command of the operator.
+    let key: APIKey?
+    var isOperator: Bool { key == nil }
     /// The environments of the request.
     let environment: RequestedEnvironment
     /// The app of the key; for a command of the operator possibly several or none.
@@ -97,14 +100,14 @@ package struct AuthenticatedRequest: Sendable {
     private(set) var now: Timestamp
 
     fileprivate init(
-        authentication: Authentication, request: Request, values: FieldValues, role: APIKey.Role, keyId: String?,
+        authentication: Authentication, request: Request, values: FieldValues, role: APIKey.Role, key: APIKey?,
         apps: [String], now: Timestamp
     ) {
         self.authentication = authentication
         self.request = request
         self.values = values
         self.role = role
-        self.keyId = keyId
+        self.key = key
         self.apps = apps
         self.now = now
         // All declarations of the field read the same values.
@@ -159,7 +162,7 @@ package struct AuthenticatedRequest: Sendable {
     }
 
     /// The name of the request's author in the ledger.
-    var author: String { keyId ?? Correction.operatorName }
+    var author: String { key?.id ?? Correction.operatorName }
 
     var service: LedgerService { authentication.service }
 
@@ -329,6 +332,6 @@ extension AuthenticatedRequest {
     func requireEntitlement(_ name: String) throws(Refusal) {
         let known = authentication.service.entitlements(of: bundleId)
         guard !known.hasExactly(name) else { return }
-        throw .unknownEntitlement(known: role == .server ? known : nil)
+        throw .unknownEntitlement(known: Roles.readers.contains(role) ? known : nil)
     }
 }

@@ -27,13 +27,15 @@ struct Submission: Sendable {
     @inline(never)
     init(_ document: String?, _ list: JSONValue?, corrects: Bool, role: APIKey.Role) throws(Refusal) {
         self.corrects = corrects
-        guard !corrects || role == .server else { throw .invalid("Only a server key can correct the owner.") }
+        guard !corrects || Roles.backends.contains(role) else {
+            throw .invalid("Only a server key can correct the owner.")
+        }
         let list = (list?.array ?? []).compactMap(\.string).enumerated().map { ("documents[\($0.offset)]", $0.element) }
         let strings = document.map { [("document", $0)] } ?? list
         guard !strings.isEmpty, document == nil || list.isEmpty else {
             throw .invalid("Exactly one of “document” and “documents” is needed.")
         }
-        let limit = role == .client ? Self.clientLimit : Self.limit
+        let limit = Roles.apps.contains(role) ? Self.clientLimit : Self.limit
         let excess = Refusal.invalid("Send at most \(limit) documents at once with a \(role) key.")
         guard strings.count <= limit else { throw excess }
         var documents: [(reference: String, document: InputDocument)] = []

@@ -11,9 +11,10 @@ struct Keys: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Create, list and revoke the API keys of a ledger.",
         discussion: """
-            A client key is for apps: the key may submit purchases and read a single customer at a time. A server key \
-            is for your own servers and allows all requests: never put a server key into an app. Each key is for a \
-            single app. A running server applies a change within a second.
+            A client key is for apps: the key may submit purchases and read a single customer at a time. A read key is \
+            for a person who looks at anything but secrets, and a support key also for helping customers. A server key \
+            is for your own servers and allows all requests. Never put any but a client key into an app. Each key is \
+            for a single app. A running server applies a change within a second.
             """,
         subcommands: [Create.self, List.self, Revoke.self, CustomerToken.self])
 
@@ -25,6 +26,8 @@ struct Keys: AsyncParsableCommand {
                 The key goes to standard output, and is valid if the exit status is 0.
 
                   quittance keys create --name backend --role server --config quittance.json
+                  quittance keys create --name ms-support --role support --expires 30d \\
+                      --config quittance.json
                   quittance keys create --name ios --role client \\
                       --bundle-id com.example.notes --config quittance.json
 
@@ -36,8 +39,11 @@ struct Keys: AsyncParsableCommand {
         @Option(help: "A name for the key, such as the program that uses it.")
         var name: String
 
-        @Option(help: "The role of the key: client for apps, server for backends.")
+        @Option(help: "The role of the key: client for apps, read or support for people, server for backends.")
         var role: APIKey.Role
+
+        @Option(help: "The end of the key: \(Field.expires.explanation(isOption: true)). Default: none.")
+        var expires: String?
 
         @Option(help: "The app of the key. May be omitted if the configuration has a single app.")
         var bundleId: String?
@@ -47,13 +53,24 @@ struct Keys: AsyncParsableCommand {
             guard APIKey.parts(of: name) == nil else {
                 throw ValidationError("--name takes a name that all may see, not an API key.")
             }
+            _ = try end()
+        }
+
+        /// By the machine's clock, as servers check keys.
+        private func end() throws -> Timestamp? {
+            let now = SystemClock.now()
+            let values = try asUsage { try FieldValues([.expires], at: now) { _ in [expires].compactMap(\.self) } }
+            let end = values[.expires]?.integer.map { Timestamp(milliseconds: $0) }
+            guard end.map({ $0 > now }) ?? true else { throw ValidationError("--expires is in the past.") }
+            return end
         }
 
         func run() async throws {
             var composition = try options.composition()
             let app = try composition.configuration.bundleId(bundleId)
-            let (key, text) = APIKey.make(
-                name: name, role: role, bundleId: app, at: composition.now(), using: &composition.random)
+            let (key, text) = try APIKey.make(
+                name: name, role: role, bundleId: app, at: composition.now(), expiring: end(),
+                using: &composition.random)
             let isAnyApp = composition.configuration.apps.isEmpty
             try await composition.withStorage(.working) { storage in
                 if isAnyApp, try await !storage.hasServed(app) {
@@ -92,7 +109,8 @@ struct Keys: AsyncParsableCommand {
                 let keys = try await Ledger(storage: storage).apiKeys()
                 for key in keys.items {
                     let state = key.revokedAt.map { "revoked \($0.iso8601)" } ?? "created \(key.createdAt.iso8601)"
-                    try Terminal.print("\(key.shown)  \(state)")
+                    let end = key.expiresAt.map { "  expires \($0.iso8601)" } ?? ""
+                    try Terminal.print("\(key.shown)  \(state)\(end)")
                 }
                 for fault in keys.damage { Terminal.report(fault.printable) }
                 if !keys.damage.isEmpty { throw ExitCode(1) }
