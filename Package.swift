@@ -122,12 +122,13 @@ let package = Package(
                 "PurchaseLedgerTesting", "Reconciliation",
             ]),
         .target(name: "OutgoingHTTP", dependencies: [asyncHTTPClient, nioCore, nioHTTP1, nioPosix, nioSSL]),
+        .target(name: "CConsole", exclude: ["files"]),
         .target(name: "COpenAPI"),
         .target(
             name: "PurchaseServer",
             dependencies: [
-                "AppStoreAPI", "AppStoreModel", "AppStoreTrust", "COpenAPI", "InputForms", "OutgoingHTTP",
-                "PurchaseLedger", "ReceiptCoding", "Reconciliation", crypto, nioHTTPTypes, nioSSL,
+                "AppStoreAPI", "AppStoreModel", "AppStoreTrust", "CConsole", "COpenAPI", "InputForms",
+                "OutgoingHTTP", "PurchaseLedger", "ReceiptCoding", "Reconciliation", crypto, nioHTTPTypes, nioSSL,
             ] + network),
         .target(
             name: "SimulatorServer",

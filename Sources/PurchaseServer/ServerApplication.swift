@@ -62,7 +62,8 @@ public struct ServerApplication: Sendable {
     /// The bytes of long bodies and responses in memory.
     package var bodyBytesInFlight: Int { bodies.budget.count }
 
-    /// Creates a server. ``run(hostname:port:healthHostname:healthPort:onListening:)`` starts the server.
+    /// Creates a server. ``run(hostname:port:healthHostname:healthPort:consolePort:onListening:)`` starts the
+    /// server.
     ///
     /// - Parameter requestSeed: A random number at the start of each id of a request and of a webhook, so that ids
     ///   differ from the ids before a restart.
@@ -88,6 +89,8 @@ public struct ServerApplication: Sendable {
         case requests
         /// Answers health checks only, with a separate limit on connections.
         case health
+        /// Answers the requests of the console, and has its files.
+        case console
     }
 
     /// Serves until the process receives SIGTERM or SIGINT, see ``endsBySignal``. Then lets running requests finish.
@@ -96,10 +99,12 @@ public struct ServerApplication: Sendable {
     ///   - port: The port, from 0 to 65535. 0 takes any free port, for `healthPort` too.
     ///   - healthHostname: The address for `healthPort`; `hostname` if `nil`.
     ///   - healthPort: A second port for health checks only; `nil` for none.
+    ///   - consolePort: A port for the console, on `hostname`; `nil` for none, and without a ledger.
     ///   - onListening: Called once for each listener, with its port.
     /// - Throws: ``ListeningError`` if the server cannot listen on an address.
     public func run(
         hostname: String, port: Int, healthHostname: String? = nil, healthPort: Int? = nil,
+        consolePort: Int? = nil,
         onListening: @escaping @Sendable (_ listener: Listener, _ port: Int) -> Void = { _, _ in }
     ) async throws {
         if let ledger { await ledger.logLastNotification(to: logger) }
@@ -116,11 +121,18 @@ public struct ServerApplication: Sendable {
         }
         let address = ListeningAddress(hostname: hostname, port: port)
         let settings = ListeningSettings(hostname: "hostname", port: "port")
+        // The connections of the console count too, so that the bound on memory stays.
         let counter = ConnectionCounter(bounds, clock: clock, logger: logger)
-        services.append(
-            application(settings, router(), address, MultiThreadedEventLoopGroup.singleton, counter) {
-                onListening(.requests, $0)
-            })
+        let loops = MultiThreadedEventLoopGroup.singleton
+        if let ledger, let consolePort {
+            services.append(
+                application(
+                    ListeningSettings(hostname: "hostname", port: "consolePort"),
+                    logged(with: ConsoleHeaders()).add(ConsoleRoutes.routes + operations(ledger)),
+                    ListeningAddress(hostname: hostname, port: consolePort), loops, counter
+                ) { onListening(.console, $0) })
+        }
+        services.append(application(settings, router(), address, loops, counter) { onListening(.requests, $0) })
         if let ledger {
             services.append(JobService(ledger, now: now, clock: clock, logger: logger))
             services.append(housekeeping(ledger))
@@ -205,14 +217,17 @@ public struct ServerApplication: Sendable {
             return VerifyReceiptRoutes(path: path, responder: responder, bodies: bodies, now: now).routes
         }
         guard let ledger else { return verifyReceipt + healthRoutes + [DocumentRoute.route] }
-        let authentication = authentication(ledger)
         return [
             verifyReceipt,
             NotificationRoutes(service: ledger, bodies: bodies, now: now).routes,
             RetentionRoutes(service: ledger, bodies: bodies, now: now, clock: clock, logger: logger).routes,
-            Operation.all.map { authentication.route($0.operation) },
-            healthRoutes, [DocumentRoute.route],
+            operations(ledger), healthRoutes, [DocumentRoute.route],
         ].flatMap(\.self)
+    }
+
+    private func operations(_ ledger: LedgerService) -> [APIRoute] {
+        let authentication = authentication(ledger)
+        return Operation.all.map { authentication.route($0.operation) }
     }
 
     private func authentication(_ ledger: LedgerService) -> Authentication {
@@ -263,8 +278,9 @@ public struct ServerApplication: Sendable {
     }
 
     /// A router that logs requests and turns errors into responses.
-    private func logged() -> Router<BasicRequestContext> {
+    private func logged(with headers: ConsoleHeaders? = nil) -> Router<BasicRequestContext> {
         let router = Router(context: BasicRequestContext.self, options: .autoGenerateHeadEndpoints)
+        if let headers { router.add(middleware: headers) }
         router.add(
             middleware: RequestLog(policy: requestLog, logger: logger, now: now, clock: clock, state: requestLogState))
         return router

@@ -408,7 +408,7 @@ import Testing
         let read = try Self.read(#"{"port": 8080, "healthPort": 1}"#, ["QUITTANCE_HEALTH_PORT": "8080"])
         let names = ["port", "healthPort", "hostname"].map(read.givenName)
         #expect(names == ["port", "QUITTANCE_HEALTH_PORT", "hostname"])
-        let error = #expect(throws: ConfigurationError.self) { try read.requireTwoAddresses() }
+        let error = #expect(throws: ConfigurationError.self) { try read.requireDifferentAddresses() }
         #expect(
             error?.message == """
                 port and QUITTANCE_HEALTH_PORT are both 127.0.0.1:8080: choose a different QUITTANCE_HEALTH_PORT.
@@ -439,12 +439,12 @@ import Testing
 
     @Test func `the bounds on connections and requests can be configured`() throws {
         let text = """
-            {"healthPort": 9090, "healthHostname": "::1", "maxConnections": 50, "maxConnectionsPerPeer": 5, "trustedProxies": ["10.0.0.0/8", "::2"],
+            {"healthPort": 9090, "healthHostname": "::1", "consolePort": 9091, "maxConnections": 50, "maxConnectionsPerPeer": 5, "trustedProxies": ["10.0.0.0/8", "::2"],
              "bodyBytesInFlight": 33554432, "idleTimeoutSeconds": 1, "bodyTimeoutSeconds": 2, "requestTimeoutSeconds": 3}
             """
         let read = try Self.read(text, ["QUITTANCE_WRITE_TIMEOUT_SECONDS": "4"])
         let bounds = read.bounds
-        #expect(read.healthPort == 9090 && read.healthHostname == "::1")
+        #expect(read.healthPort == 9090 && read.healthHostname == "::1" && read.consolePort == 9091)
         #expect((bounds.connections, bounds.connectionsPerPeer, bounds.bodyBytesInFlight) == (50, 5, 32 << 20))
         #expect(bounds.trustedProxies == ["10.0.0.0/8", "::2"].compactMap { IPNetwork($0) })
         #expect([bounds.idleTimeout, bounds.bodyTimeout] == [.seconds(1), .seconds(2)])
@@ -476,9 +476,25 @@ import Testing
         (configuration.port, configuration.healthPort) = (port, healthPort)
         configuration.healthHostname = healthHostname
         var message: String?
-        do { try configuration.requireTwoAddresses() } catch { message = error.message }
+        do { try configuration.requireDifferentAddresses() } catch { message = error.message }
         let refusal = "port and healthPort are both 127.0.0.1:8080: choose a different healthPort."
         #expect(message == (isValid ? nil : refusal))
+    }
+
+    @Test(arguments: [
+        (8080, nil, nil, "port"), (8081, nil, nil, nil), (8081, 8081, nil, "healthPort"), (8081, 8081, "::1", nil),
+        (0, 0, nil, nil),
+    ])
+    func `the console needs an address of its own`(
+        consolePort: Int, healthPort: Int?, healthHostname: String?, other: String?
+    ) {
+        var configuration = ServerConfiguration()
+        (configuration.consolePort, configuration.healthPort) = (consolePort, healthPort)
+        configuration.healthHostname = healthHostname
+        var message: String?
+        do { try configuration.requireDifferentAddresses() } catch { message = error.message }
+        let address = "127.0.0.1:\(consolePort)"
+        #expect(message == other.map { "\($0) and consolePort are both \(address): choose a different consolePort." })
     }
 
     @Test func `every setting is documented, with its variable`() throws {

@@ -116,6 +116,8 @@ struct RunningServer: Sendable {
     var server: ServerApplication
     var port: Int
     var healthPort: Int
+    /// `nil` without a ledger.
+    var consolePort: Int?
 }
 
 /// Runs a server for as long as `body` takes.
@@ -131,14 +133,19 @@ func withServer(
     try await withThrowingTaskGroup(of: Void.self) { group in
         group.addTask {
             defer { continuation.finish() }
-            try await server.run(hostname: "127.0.0.1", port: 0, healthPort: 0) { continuation.yield(($0, $1)) }
+            try await server.run(hostname: "127.0.0.1", port: 0, healthPort: 0, consolePort: 0) {
+                continuation.yield(($0, $1))
+            }
         }
-        var (port, healthPort): (Int?, Int?)
+        var found: [ServerApplication.Listener: Int] = [:]
         for await (listener, number) in ports {
-            if listener == .health { healthPort = number } else { port = number }
-            if port != nil, healthPort != nil { break }
+            found[listener] = number
+            if found.count == (ledger == nil ? 2 : 3) { break }
         }
-        try await body(RunningServer(server: server, port: #require(port), healthPort: #require(healthPort)))
+        try await body(
+            RunningServer(
+                server: server, port: #require(found[.requests]), healthPort: #require(found[.health]),
+                consolePort: found[.console]))
         group.cancelAll()
     }
 }

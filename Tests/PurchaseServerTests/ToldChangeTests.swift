@@ -91,8 +91,9 @@ import Testing
         ),
         (
             [
-                "hostname", "port", "healthPort", "healthHostname", "maxConnections", "maxConnectionsPerPeer",
-                "maxFollowers", "bodyBytesInFlight", "idleTimeoutSeconds", "bodyTimeoutSeconds",
+                "hostname", "port", "healthPort", "healthHostname", "consolePort", "maxConnections",
+                "maxConnectionsPerPeer", "maxFollowers", "bodyBytesInFlight", "idleTimeoutSeconds",
+                "bodyTimeoutSeconds",
                 "requestTimeoutSeconds", "writeTimeoutSeconds", "logLevel", "logFormat", "requestLog",
             ], .nothing("it is about connections and the log")
         ),

@@ -14,7 +14,8 @@ import Testing
         private let folder: URL
 
         static let anyPorts = [
-            "--port", "0", "--control-port", "0", "--production-port", "0", "--sandbox-port", "0",
+            "--port", "0", "--console-port", "0", "--control-port", "0", "--production-port", "0", "--sandbox-port",
+            "0",
         ]
 
         init(_ arguments: [String] = anyPorts, in folder: URL) throws {
@@ -121,6 +122,19 @@ import Testing
             // She has the subscription already, as the App Store's answer says.
             #expect(try demo.paste(requests[1].line).utf8.count <= 400)
             #expect(demo.errors == "", "\(demo.errors)")
+            #expect(demo.end() == 0)
+        }
+    }
+
+    @Test(.takesLong) func `a demo has a console, and a key of the role support for it`() async throws {
+        try await TemporaryFolder.with { folder in
+            let demo = try DemoProcess(in: folder)
+            let output = try await demo.shown()
+            let console = try #require(output.firstMatch(of: /Its console +(http:\S+),/)?.output.1)
+            let key = try #require(output.firstMatch(of: /A key for the console +(qt_\S+)/)?.output.1)
+            #expect(try demo.paste("curl -s \(console)/").hasPrefix("<!doctype html>"))
+            let answer = try Self.json(demo.paste("curl -s \(console)/v1/key --oauth2-bearer \(key)"))
+            #expect(answer["role"]?.string == "support" && answer["bundleId"]?.string == "com.example.notes")
             #expect(demo.end() == 0)
         }
     }
@@ -243,7 +257,7 @@ import Testing
         }
     }
 
-    @Test(.takesLong, arguments: ["--port", "--control-port", "--production-port", "--sandbox-port"])
+    @Test(.takesLong, arguments: ["--port", "--console-port", "--control-port", "--production-port", "--sandbox-port"])
     func `a port in use is named by its option, and leaves nothing`(option: String) async throws {
         try await TemporaryFolder.with { folder in
             let other = try await ServerProcess([], in: folder)

@@ -19,6 +19,8 @@ public struct ServerConfiguration: Sendable {
     public var healthPort: Int?
     /// The address for ``healthPort``; ``hostname`` if `nil`.
     public var healthHostname: String?
+    /// A port for the console, on ``hostname``; `nil` for none.
+    public var consolePort: Int?
     /// The bounds on the connections, the memory and the time that clients may use.
     public var bounds = ServerBounds()
     /// The location of the ledger. Without a ledger, the server only verifies receipts.
@@ -139,6 +141,9 @@ extension ServerConfiguration {
             number($0, in: 0...65535).map(Optional.some)
         },
         Setting("healthHostname", \.healthHostname, expectedHostname) { isHostname($0) ? .some($0) : nil },
+        Setting("consolePort", \.consolePort, "a number from 0 to 65535") {
+            number($0, in: 0...65535).map(Optional.some)
+        },
         Setting("maxConnections", \.bounds.connections, "a number from 1 to 100000") { number($0, in: 1...100_000) },
         Setting("maxConnectionsPerPeer", \.bounds.connectionsPerPeer, "a number from 1 to 100000") {
             number($0, in: 1...100_000)
@@ -403,7 +408,7 @@ extension ServerConfiguration {
 
     /// The settings of addresses, which an answer proves, and of the log, which decides no answer.
     private static let undigested: Set = [
-        "hostname", "port", "healthHostname", "healthPort", "logLevel", "logFormat", "requestLog",
+        "hostname", "port", "healthHostname", "healthPort", "consolePort", "logLevel", "logFormat", "requestLog",
     ]
 
     /// A text that differs for different configurations. Without the key, nobody can guess a configuration by it.
@@ -416,13 +421,20 @@ extension ServerConfiguration {
         return code.hexadecimal
     }
 
-    /// - Throws: ``ConfigurationError`` if both listeners have the same address. Two ports 0 are no conflict, because
+    /// - Throws: ``ConfigurationError`` if two listeners have the same address. Two ports 0 are no conflict, because
     ///   each stands for any free port.
-    package func requireTwoAddresses() throws(ConfigurationError) {
-        guard port != 0, port == healthPort, hostname == healthHostname ?? hostname else { return }
-        let name = givenName("port")
-        let other = givenName("healthPort")
-        let address = ListeningAddress(hostname: hostname, port: port)
-        throw ConfigurationError("\(name) and \(other) are both \(address): choose a different \(other).")
+    package func requireDifferentAddresses() throws(ConfigurationError) {
+        let listeners = [
+            ("port", hostname, port), ("healthPort", healthHostname ?? hostname, healthPort),
+            ("consolePort", hostname, consolePort),
+        ].compactMap { name, hostname, port in
+            port.map { (name: name, address: ListeningAddress(hostname: hostname, port: $0)) }
+        }
+        for (index, later) in listeners.enumerated() where later.address.port != 0 {
+            let same = listeners[..<index].first { "\($0.address)" == "\(later.address)" }
+            guard let name = same.map({ givenName($0.name) }) else { continue }
+            let other = givenName(later.name)
+            throw ConfigurationError("\(name) and \(other) are both \(later.address): choose a different \(other).")
+        }
     }
 }

@@ -6,7 +6,7 @@ import ServiceLifecycle
 
 /// The reason why a server cannot listen on an address.
 public struct ListeningError: Error, CustomStringConvertible {
-    /// The setting to change: `port`, `hostname`, `healthPort` or `healthHostname`.
+    /// The setting to change: `port`, `hostname`, `healthPort`, `healthHostname` or `consolePort`.
     public let setting: String
     /// A sentence, beginning with the address.
     public let message: String

@@ -19,14 +19,18 @@ struct Demo: AsyncParsableCommand {
             Needs no account, no configuration and no file. Ends with Ctrl-C.
 
               quittance demo
-              quittance demo --port 0 --control-port 0 --production-port 0 --sandbox-port 0
+              quittance demo --port 0 --console-port 0 --control-port 0 \\
+                  --production-port 0 --sandbox-port 0
 
             All files are in a temporary folder that is removed at the end. With --out they stay, and the next demo \
-            of that folder goes on with its ledger, and revokes the API key of the demo before it.
+            of that folder goes on with its ledger, and revokes the API keys of the demo before it.
             """)
 
-    @Option(help: "The port of the server. As with the other three ports, 0 takes a free port.")
+    @Option(help: "The port of the server. As with the other four ports, 0 takes a free port.")
     var port = 8080
+
+    @Option(help: "The port of the server's console, for people who support customers.")
+    var consolePort = 8081
 
     @Option(help: "The port of the simulator's commands and its page.")
     var controlPort = 9000
@@ -55,8 +59,8 @@ struct Demo: AsyncParsableCommand {
 
     private var ports: [(option: String, port: Int)] {
         [
-            ("port", port), ("control-port", controlPort), ("production-port", productionPort),
-            ("sandbox-port", sandboxPort),
+            ("port", port), ("console-port", consolePort), ("control-port", controlPort),
+            ("production-port", productionPort), ("sandbox-port", sandboxPort),
         ]
     }
 
@@ -105,13 +109,14 @@ struct Demo: AsyncParsableCommand {
             simulator: simulator, simulatorServer: server,
             // The ledger knows the customers of earlier runs, so each run has a new customer.
             customer: run == 0 ? "anna" : "anna\(run + 1)", folder: folder, isTemporary: isTemporary, port: port,
-            logger: logger, removeFiles: removeFiles)
+            consolePort: consolePort, logger: logger, removeFiles: removeFiles)
         do {
             try await party.run()
         } catch let error as SimulatorListeningError {
             throw ValidationError("\(Self.option(of: error.listener)): \(error.message)\(Self.advice)")
         } catch let error as ListeningError {
-            throw ValidationError("--port: \(error.message)\(Self.advice)")
+            let option = error.setting == "consolePort" ? "--console-port" : "--port"
+            throw ValidationError("\(option): \(error.message)\(Self.advice)")
         }
         keepTime(await server.host.reachedTime())
     }

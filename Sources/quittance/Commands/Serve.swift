@@ -112,7 +112,8 @@ struct Serve: AsyncParsableCommand {
         do {
             try await server.run(
                 hostname: configuration.hostname, port: configuration.port,
-                healthHostname: configuration.healthHostname, healthPort: configuration.healthPort
+                healthHostname: configuration.healthHostname, healthPort: configuration.healthPort,
+                consolePort: configuration.consolePort
             ) { listener, port in
                 if listener == .requests { ServerSignals.handle { reloadKeys(of: service, logger) } }
                 announce(listener, port: port, configuration, logger)
@@ -150,12 +151,15 @@ struct Serve: AsyncParsableCommand {
         let isHealth = listener == .health
         let hostname = isHealth ? configuration.healthHostname ?? configuration.hostname : configuration.hostname
         let address = "http://\(ListeningAddress(hostname: hostname, port: port))\(isHealth ? "/health/live" : "")"
-        guard Terminal.isInteractive else {
-            return logger.always(
-                isHealth ? "The server listens for health checks" : "The server listens",
-                metadata: ["address": .string(address)])
-        }
-        let text = isHealth ? "Health checks are also answered on \(address).\n" : welcome(address, configuration)
+        let (line, text) =
+            switch listener {
+            case .requests: ("The server listens", welcome(address, configuration))
+            case .health:
+                ("The server listens for health checks", "Health checks are also answered on \(address).\n")
+            case .console:
+                ("The server listens for the console", "The console is at \(address), for keys of the role support.\n")
+            }
+        guard Terminal.isInteractive else { return logger.always("\(line)", metadata: ["address": .string(address)]) }
         // The server runs even if standard output cannot be written.
         try? Terminal.print(text)
     }

@@ -65,6 +65,9 @@ struct ServeOptions: ParsableArguments {
             case (true, true, true), (false, false, _): nil
             }
         if let error { throw ValidationError(error) }
+        if configuration.database == nil, configuration.consolePort != nil {
+            throw ValidationError("The console shows a ledger: pass --database sqlite:PATH.")
+        }
         if configuration.database == nil, configuration.simulatorClock != nil {
             throw ValidationError("A simulator's clock is for a ledger: pass --database sqlite:PATH.")
         }
@@ -84,7 +87,7 @@ struct ServeOptions: ParsableArguments {
         for id in bundleIds where !configuration.apps.contains(where: { $0.identity.bundleId == id }) {
             configuration.apps.append(AppConfiguration(AppIdentity(bundleId: id)))
         }
-        try asUsage { try configuration.requireTwoAddresses() }
+        try asUsage { try configuration.requireDifferentAddresses() }
         try Self.requireLedgerAndApps(configuration)
         return configuration
     }

@@ -15,7 +15,11 @@ struct DemoGuide: Sendable {
     let control: Int
     /// The server's port.
     let server: Int
+    /// The port of the server's console.
+    let console: Int
     let key: String
+    /// The key for the console.
+    let supportKey: String
     let app: String
     /// Virtual seconds per second.
     let speed: Double
@@ -69,6 +73,8 @@ struct DemoGuide: Sendable {
         A simulated App Store   http://127.0.0.1:\(control), where \(pace)
         A server                http://127.0.0.1:\(server), which has the simulator's time
         An API key of it        \(key)
+        Its console             http://127.0.0.1:\(console), for people who support customers
+        A key for the console   \(supportKey)
 
         Four requests that this demo has made, and their answers:
 

@@ -8,6 +8,7 @@ import PurchaseLedger
 import PurchaseServer
 import ServiceLifecycle
 import SimulatorServer
+import Synchronization
 import UnixSignals
 
 /// A simulated App Store, a server with its time, and a guide that shows both to people: three services that end
@@ -22,6 +23,8 @@ struct DemoParty: Sendable {
     let isTemporary: Bool
     /// The server's port; 0 takes any free port.
     let port: Int
+    /// The port of the server's console; 0 takes any free port.
+    let consolePort: Int
     let logger: Logger
     /// Called if a second signal ends the process at once.
     let removeFiles: @Sendable () -> Void
@@ -75,32 +78,44 @@ struct DemoParty: Sendable {
         let composition = try composition(beside: ports)
         let app = try composition.configuration.bundleId(nil)
         try await composition.run(.serving, logger) { service, composition in
-            let key = try await demoKey(service.ledger, of: app, at: composition.now())
+            let now = composition.now()
+            try await revokeKeys(service.ledger, at: now)
+            try await addCustomer(to: service.ledger, of: app, at: now)
+            let key = try await newKey(.server, service.ledger, of: app, at: now)
+            let supportKey = try await newKey(.support, service.ledger, of: app, at: now)
             var server = composition.server(service, logger)
             server.endsBySignal = false
-            try await server.run(hostname: "127.0.0.1", port: port) { _, port in
+            let found = Mutex<[ServerApplication.Listener: Int]>([:])
+            try await server.run(hostname: "127.0.0.1", port: port, consolePort: consolePort) { listener, port in
+                let found = found.withLock { found in
+                    found[listener] = port
+                    return found
+                }
+                guard let server = found[.requests], let console = found[.console] else { return }
                 ServerSignals.handle(onHangup: {}, beforeExit: removeFiles)
                 onListening(
                     DemoGuide(
-                        customer: customer, control: ports[.control] ?? 0, server: port, key: key, app: app,
-                        speed: simulator.clock.speed,
+                        customer: customer, control: ports[.control] ?? 0, server: server, console: console, key: key,
+                        supportKey: supportKey, app: app, speed: simulator.clock.speed,
                         folder: isTemporary ? nil : folder))
             }
         }
     }
 
-    /// Adds the demo's customer and a new key. Revokes the keys of earlier demos in this folder, because terminals have
-    /// shown them.
-    ///
-    /// - Returns: The key's text.
-    private func demoKey(_ ledger: Ledger, of app: String, at now: Timestamp) async throws -> String {
-        try await addCustomer(to: ledger, of: app, at: now)
+    /// Revokes the keys of earlier demos in this folder, because terminals have shown them.
+    private func revokeKeys(_ ledger: Ledger, at now: Timestamp) async throws {
         for var key in try await ledger.apiKeys().items where key.name == "demo" && key.revokedAt == nil {
             key.revokedAt = now
             try await ledger.put(key)
         }
+    }
+
+    /// - Returns: The key's text.
+    private func newKey(
+        _ role: APIKey.Role, _ ledger: Ledger, of app: String, at now: Timestamp
+    ) async throws -> String {
         var random = SystemRandomNumberGenerator()
-        let (key, text) = APIKey.make(name: "demo", role: .server, bundleId: app, at: now, using: &random)
+        let (key, text) = APIKey.make(name: "demo", role: role, bundleId: app, at: now, using: &random)
         try await ledger.put(key)
         return text
     }
