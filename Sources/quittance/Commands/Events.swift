@@ -11,8 +11,8 @@ struct Events: AsyncParsableCommand {
         abstract: "Print the events of an app, and follow them.",
         usage: "quittance events [options]",
         discussion: """
-            Asks a running server for the events of the key's app (GET /v1/events), the oldest first. Needs a read \
-            or server key. With --follow the command waits for further events, and ends with Ctrl-C.
+            Asks a running server for the events of the key's app (GET /v1/events), the oldest first. Needs a read, \
+            support or server key. With --follow the command waits for further events, and ends with Ctrl-C.
 
               quittance events --key-file key
               quittance events --follow --kind subscription.renewed,purchase.made
