@@ -147,8 +147,8 @@ extension PostgresLedgerStorage {
                 return try await self.requests.read([search], during: epoch)
             }
             let found = try answers.flatMap(RecordSearch.found)
-            var page = ScanPage<LedgerRecord>(
-                items: [], next: found.count < max(1, limit) || selection.dueAt != nil ? nil : found.last?.cursor)
+            let isLast = found.count < max(1, limit) || selection.dueAt != nil || selection.names != nil
+            var page = ScanPage<LedgerRecord>(items: [], next: isLast ? nil : found.last?.cursor)
             for (record, _) in found {
                 switch record {
                 case .success(let record): page.items.append(record)

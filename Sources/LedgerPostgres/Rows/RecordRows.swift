@@ -105,8 +105,15 @@ enum RecordSearch {
             return statement(
                 selection, scopes, where: "due_at <= $1", [now.parameter], orderedBy: "due_at", limit: max(0, limit))
         }
+        let condition = "(kind, owner, home, name) > ($1, $2, $3, $4)"
+        if let names = selection.names, let kind = selection.kind, let owner = selection.owner {
+            let bounds = [names.after, names.before].flatMap { scopes.key(RecordKey(kind, $0, of: owner)) }
+            return statement(
+                selection, scopes, where: condition + " AND (kind, owner, home, name) < ($5, $6, $7, $8)", bounds,
+                orderedBy: "home, name", limit: max(0, limit))
+        }
         return statement(
-            selection, scopes, where: "(kind, owner, home, name) > ($1, $2, $3, $4)",
+            selection, scopes, where: condition,
             cursor.flatMap(start) ?? [.text(""), .integer(.min), .text(""), .text("")],
             orderedBy: "kind, owner, home, name", limit: max(1, limit))
     }

@@ -34,6 +34,10 @@ extension SQLiteLedgerSession {
             let due = try rows("dueAt <= ?", now.stored, orderedBy: "dueAt", max(0, limit))
             return ScanPage(items: due.map(\.item), next: nil)
         }
+        if let names = selection.names {
+            let named = try rows("name > ?", .text(names.after), orderedBy: "name", max(0, limit))
+            return ScanPage(items: named.map(\.item), next: nil)
+        }
         return try TableScan.page(after: cursor, limit: limit) {
             try rows("number > ?", .integer($0), orderedBy: "number", $1)
         }
@@ -44,13 +48,19 @@ extension SQLiteLedgerSession {
     private func condition(_ selection: RecordSelection) throws -> (String, [StoredValue])? {
         var condition = ""
         var values: [StoredValue] = []
+        // The few records with an entry are found by their numbers: `+` keeps SQLite from reading all of their kind.
+        let plus = selection.entry == nil ? "" : "+"
+        if let names = selection.names {
+            condition += " AND name < ?"
+            values.append(.text(names.before))
+        }
         if let kind = selection.kind {
-            condition += " AND kind = ?"
+            condition += " AND \(plus)kind = ?"
             values.append(.text(kind.rawValue))
         }
         if let owner = selection.owner {
             guard let number = try self.owner(owner) else { return nil }
-            condition += " AND owner = ?"
+            condition += " AND \(plus)owner = ?"
             values.append(.integer(number))
         }
         if let entry = selection.entry {

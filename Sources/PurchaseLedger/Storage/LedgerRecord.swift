@@ -125,6 +125,9 @@ public struct RecordSelection: Hashable, Sendable {
     public var entry: String?
     /// An instant at which the records are due; `nil` for all records.
     public var dueAt: Timestamp?
+    /// The bounds of the records' names. The records then come in the order of their names, byte for byte, on a single
+    /// page. Only with a kind and an owner, and without an instant.
+    public var names: RecordNames?
 
     public init(
         _ kind: RecordKind? = nil, of owner: RecordOwner? = nil, entry: String? = nil, dueAt: Timestamp? = nil
@@ -141,6 +144,22 @@ public struct RecordSelection: Hashable, Sendable {
             return false
         }
         return entry.map(record.entries.contains) ?? true && dueAt.map(record.isDue) ?? true
+            && names.map { $0.contain(record.key.name) } ?? true
+    }
+}
+
+/// Two texts between which the names of records lie, in the order of their bytes. No record is named by either.
+public struct RecordNames: Hashable, Sendable {
+    public var after: String
+    public var before: String
+
+    public init(after: String, before: String) {
+        self.after = after
+        self.before = before
+    }
+
+    func contain(_ name: String) -> Bool {
+        after.utf8.lexicographicallyPrecedes(name.utf8) && name.utf8.lexicographicallyPrecedes(before.utf8)
     }
 }
 

@@ -59,7 +59,7 @@ public protocol LedgerStorage: Sendable {
 
     /// The records of a selection after a cursor, at most `limit`, in any order. A scan finds each record exactly once,
     /// if the record is stored during the whole scan. Due records come on a single page, the earliest first; records of
-    /// the same instant come in any order.
+    /// the same instant come in any order. A selection with ``RecordSelection/names`` has an order of its own.
     ///
     /// - Parameter cursor: `nil` for the beginning.
     func records(

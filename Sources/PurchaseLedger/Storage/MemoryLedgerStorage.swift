@@ -90,6 +90,10 @@ public final class MemoryLedgerStorage: LedgerStorage {
             }
             return ScanPage(items: Array(due.prefix(max(0, limit))), next: nil)
         }
+        if selection.names != nil {
+            let named = records.sorted { $0.key.name.utf8.lexicographicallyPrecedes($1.key.name.utf8) }
+            return ScanPage(items: Array(named.prefix(max(0, limit))), next: nil)
+        }
         let sorted = records.map { (sortKey: $0.key.sortKey.joined(separator: "\u{0}"), record: $0) }
         let rest = sorted.filter { $0.sortKey > cursor?.rawValue ?? "" }.sorted { $0.sortKey < $1.sortKey }
         let page = rest.prefix(max(1, limit))

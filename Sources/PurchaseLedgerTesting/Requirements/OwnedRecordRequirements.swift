@@ -103,6 +103,32 @@ extension LedgerStorageContract {
             let due = try await trial.second.records(selection, limit: 9)
             try trial.expect(due.map(\.key.name).joined(), is: "cdb", "Due after a postponement and an erasure")
         },
+        Requirement("Records are found between two names, in the order of their bytes, up to a limit") { trial in
+            let owners: [RecordOwner] = [.app("com.example.one"), .scope(Sample.production), .ledger]
+            try await trial.commit { changes in
+                changes.records = owners.flatMap { owner in
+                    ["b", "d", "a", "é", "c", "B", "e"].map { name in
+                        Sample.record(name, of: owner, entries: ["b", "c"].contains(name) ? ["x"] : ["y"])
+                    }
+                }
+                changes.records += [Sample.record("b", "other", of: owners[0]), Sample.record("b", of: .app("two"))]
+            }
+            for owner in owners {
+                for (after, before, entry, limit, expected) in [
+                    ("", "~", nil, 9, ["B", "a", "b", "c", "d", "e"]), ("a", "d", nil, 9, ["b", "c"]),
+                    ("a", "d", nil, 1, ["b"]), ("b", "~", nil, 2, ["c", "d"]), ("", "~", "x", 9, ["b", "c"]),
+                    ("b", "~", "x", 9, ["c"]), ("~", "\u{ff}", nil, 9, ["é"]), ("d", "a", nil, 9, []),
+                    ("", "~", "none", 9, []), ("", "~", nil, 0, []),
+                ] as [(String, String, String?, Int, [String])] {
+                    var selection = RecordSelection(RecordKind(rawValue: "kind"), of: owner, entry: entry)
+                    selection.names = RecordNames(after: after, before: before)
+                    let found = try await trial.second.records(selection, after: nil, limit: limit)
+                    let names = found.items.map { Array($0.key.name.utf8) }
+                    try trial.expect(names, is: expected.map { Array($0.utf8) }, "Between \(after) and \(before)")
+                    try trial.expect(found.next, is: nil, "The cursor after the named records")
+                }
+            }
+        },
         Requirement("A scan finds each record of its selection once") { trial in
             let scopes = [Sample.production, Sample.otherApp]
             let records =
