@@ -35,6 +35,10 @@ public struct Ledger: Sendable {
     /// (``DeletedCustomer/lifetime``). `nil` stands for the time of each change, which can be a simulator's.
     package var wall: (@Sendable () -> Timestamp)?
 
+    /// The entry on the audit list of the operation that uses this value. It is stored in the commit of a change. `nil`
+    /// for submissions, jobs and notifications.
+    package var audit: AuditEntry?
+
     /// Called after a commit that stored events, once for each app that has a new event.
     package var onEvents: @Sendable (_ bundleId: String) -> Void = { _ in }
 
@@ -60,11 +64,14 @@ extension Ledger {
         _ query: LedgerQuery, at now: Timestamp, _ decide: @escaping @Sendable (inout LedgerDraft) -> Output
     ) async throws -> Output {
         let rules = rules
+        let audit = audit
         let wall = wall?() ?? now
+        let query = audit.map { query.union(LedgerQuery([.record($0.key)])) } ?? query
         do {
             let (output, leavesDue, apps) = try await storage.commit(query) { snapshot in
                 var draft = LedgerDraft(snapshot, rules, at: now, wall: wall)
                 let output = decide(&draft)
+                if let audit { draft.add(audit) }
                 return try draft.decision((output, draft.leavesDue, Set(draft.changes.events.map(\.scope.bundleId))))
             }
             onCommit(nil)

@@ -58,6 +58,7 @@ public struct ServerApplication: Sendable {
     package let bodies: BodyIntake
     private let requestLogState: RequestLogState
     private let webhookIDs: WebhookIDs
+    private let auditIDs: WebhookIDs
 
     /// The bytes of long bodies and responses in memory.
     package var bodyBytesInFlight: Int { bodies.budget.count }
@@ -81,6 +82,7 @@ public struct ServerApplication: Sendable {
         bodies = BodyIntake(bounds, clock: clock, logger: logger)
         requestLogState = RequestLogState(seed: requestSeed)
         webhookIDs = WebhookIDs(seed: requestSeed)
+        auditIDs = WebhookIDs(seed: requestSeed)
     }
 
     /// A listening socket of the server.
@@ -195,6 +197,7 @@ public struct ServerApplication: Sendable {
         var housekeeping = Housekeeping(
             ledger: service.ledger, eventRetention: service.eventRetention, now: now, clock: clock, logger: logger)
         housekeeping.board = service.board
+        housekeeping.auditRetention = service.auditRetention
         housekeeping.apps = service.apps
         housekeeping.sandboxSettings = service.apps.sorted { $0.key < $1.key }.map { bundleId, app in
             SandboxSetting(of: app, bundleId, in: service.verifier.environments)
@@ -245,7 +248,8 @@ public struct ServerApplication: Sendable {
         }
         return Authentication(
             service: ledger, bodies: bodies, now: now, wall: wall ?? now, leftOut: leftOut,
-            sandboxVersions: sandboxVersions, webhookIDs: webhookIDs, bounds: bounds, clock: clock, logger: logger)
+            sandboxVersions: sandboxVersions, webhookIDs: webhookIDs, auditIDs: auditIDs, bounds: bounds, clock: clock,
+            logger: logger)
     }
 
     /// Performs an operation for the operator, without HTTP.

@@ -12,7 +12,7 @@ public import PurchaseLedger
 /// A reconciler's tasks are jobs in the ledger. A `JobRunner` does them with the job kinds that ``jobs(of:)`` returns.
 public struct Reconciler: Sendable {
     /// The ledger. Its rules must name the app in `asksAppStore`.
-    public let ledger: Ledger
+    public package(set) var ledger: Ledger
     /// The app and environment.
     public let scope: LedgerScope
     /// The interval between two readings of the notification history. A lost notification is recorded within this

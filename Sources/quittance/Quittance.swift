@@ -2,6 +2,7 @@
 
 import ArgumentParser
 import Foundation
+import PurchaseServer
 
 /// The command line.
 @main
@@ -28,7 +29,7 @@ struct Quittance: AsyncParsableCommand {
             Inspect.self, Verify.self, Convert.self, Serve.self, Doctor.self, Keys.self, Backup.self, Restore.self,
             Copy.self, Migrate.self, Check.self, Rebuild.self, BackfillCommand.self, Jobs.self, AppStoreCommand.self,
             Sign.self, Simulate.self, Demo.self, Watch.self, Events.self, Products.self, CustomerCommand.self,
-            PurchasesCommand.self, Grants.self, Webhooks.self, ConfigTopic.self,
+            PurchasesCommand.self, Grants.self, Webhooks.self, OperationCommand<ListAudit>.self, ConfigTopic.self,
         ])
 
     /// Replaces `ParsableCommand.main`. Wrong usage, and any error without an exit status of its own, ends with status

@@ -592,6 +592,10 @@ import Testing
         #expect(refused == .forbidden, "\(third.compactText)")
         #expect(third["error"]?["code"]?.string == "appStoreRefused")
         #expect(third["error"]?["appStoreCode"]?.integer ?? 0 > 4_030_000)
+        // The App Store does not say whether it knew a request.
+        let list = try await shop.server.send(.get, "/v1/audit").1["items"]?.array ?? []
+        #expect(list.map { $0["operation"]?.string } == Array(repeating: "extendSubscription", count: 3))
+        #expect(list.allSatisfy { $0["subject"]?.string == shop.id })
     }
 
     @Test func `a purchase whose account was set belongs to that account at once`() async throws {
@@ -603,6 +607,10 @@ import Testing
         let (found, customer) = try await shop.server.send(.get, "/v1/customers/\(account)")
         #expect(found == .ok)
         #expect(customer["subscriptions"]?.array?.first?["originalTransactionId"]?.string == shop.id)
+        let list = try await shop.server.send(.get, "/v1/audit").1["items"]?.array ?? []
+        #expect(list.map { $0["operation"]?.string } == ["setAppAccountToken"])
+        _ = try await shop.server.send(.delete, "/v1/customers/\(account)")
+        #expect(try await !shop.server.send(.get, "/v1/audit").1.compactText.contains(account))
     }
 
     @Test func `an extension for all subscribers is begun, and its progress is told`() async throws {

@@ -70,7 +70,7 @@ import Testing
             ])
         ),
         (
-            ["claimPolicy", "keepEvidence", "eventRetentionDays"],
+            ["claimPolicy", "keepEvidence", "eventRetentionDays", "auditRetentionDays"],
             .nothing("it decides about what comes later, and changes no customer")
         ),
         (

@@ -98,7 +98,7 @@ extension Ledger {
     }
 
     /// The customer with a number; `nil` if the customer was erased or merged into a different customer.
-    private func customer(_ customer: Customer) async throws -> CustomerRecord? {
+    func customer(_ customer: Customer) async throws -> CustomerRecord? {
         let before = ScanCursor(rawValue: "\(customer.number &- 1)")
         let page = try await storage.customers(.all, of: customer.bundleId, after: before, limit: 1)
         return page.items.first { $0.customer == customer }

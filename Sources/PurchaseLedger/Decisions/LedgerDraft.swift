@@ -20,6 +20,8 @@ struct LedgerDraft {
     var changes = LedgerChanges()
     /// The author and the reason of the decision if it corrects the ledger, for the decision's events.
     var correction: Correction?
+    /// Whether the operation of the decision counts as a change even if the ledger stays as it is; see ``add(_:)``.
+    var isNoted = false
     /// The error with which the decision is refused; `nil` if the decision is not refused.
     var refusal: (any Error)?
     private var missing: Set<LedgerKey> = []
@@ -44,14 +46,20 @@ struct LedgerDraft {
     func decision<Output: Sendable>(_ output: Output) throws -> LedgerDecision<Output> {
         guard missing.isEmpty else { return .load(LedgerQuery(missing)) }
         if let refusal { throw refusal }
+        let changes = decided
+        for record in changes.records { try record.requireSize() }
+        return .commit(changes, output)
+    }
+
+    /// All changes decided so far.
+    var decided: LedgerChanges {
         var changes = changes
         changes.chains = state.chains.values.filter { $0 != loaded.chains[$0.key] }
         changes.customers = state.customers.values.filter { $0 != loaded.customers[$0.customer] }
         changes.erasedCustomers = Set(loaded.customers.keys.filter { state.customers[$0] == nil })
         changes.records = state.records.values.filter { $0 != loaded.records[$0.key] }
         changes.erasedRecords.subtract(state.records.keys)
-        for record in changes.records { try record.requireSize() }
-        return .commit(changes, output)
+        return changes
     }
 
     /// Whether the draft stores a record already due (``LedgerRecord/dueAt``), such as a job to be done at once.

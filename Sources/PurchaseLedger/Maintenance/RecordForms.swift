@@ -8,8 +8,8 @@ extension RecordKind {
     /// version.
     package static let forms: [RecordKind: any RecordValue.Type] = {
         var forms: [RecordKind: any RecordValue.Type] = [
-            APIKey.recordKind: APIKey.self, CatalogueChange.recordKind: CatalogueChange.self,
-            CatalogueDigest.recordKind: CatalogueDigest.self,
+            APIKey.recordKind: APIKey.self, AuditEntry.recordKind: AuditEntry.self,
+            CatalogueChange.recordKind: CatalogueChange.self, CatalogueDigest.recordKind: CatalogueDigest.self,
             CustomerAttributes.recordKind: CustomerAttributes.self,
             DeletedCustomer.recordKind: DeletedCustomer.self, ErasureNote.recordKind: ErasureNote.self,
             GrantNote.recordKind: GrantNote.self, MergeNote.recordKind: MergeNote.self,

@@ -19,7 +19,7 @@ package struct Housekeeping: Service {
     /// The most events that one commit erases. The commit must be short, because arriving documents wait for it.
     private static let eventLimit = 5000
 
-    /// The most ids of deleted customers that one commit erases, so that the commit stays short.
+    /// The most ids of deleted customers, or entries of the audit list, that one commit erases, so that it stays short.
     private static let deletionLimit = 500
 
     /// The time between two erasures of events, of the ids of deleted customers, and of events set aside. All are kept
@@ -57,6 +57,8 @@ package struct Housekeeping: Service {
     package var apps: [String: AppConfiguration] = [:]
     /// For which customers sandbox purchases count, by app.
     package var sandboxSettings: [SandboxSetting] = []
+    /// The age at which entries of the audit list are erased; `nil` keeps all entries.
+    package var auditRetention: Duration?
     /// Judges the clock; `nil` if the clock counts as correct.
     package var judge: ClockJudge?
     /// Returns the time of the machine, by which webhooks are served and the ids in events go; `nil` if the ledger's
@@ -180,17 +182,19 @@ package struct Housekeeping: Service {
         await ledger.prepare(at: now())
     }
 
-    /// Erases events older than the retention. Erasure cannot be undone, so no event is erased while the clock is
-    /// doubtful. Until the clock is confirmed, the age of events is measured from the ledger's proven time: the newest
-    /// date at which the App Store signed a document. Events that an active webhook still needs stay.
+    /// Erases events and entries of the audit list older than their retention. Erasure cannot be undone, so nothing is
+    /// erased while the clock is doubtful. Until the clock is confirmed, the age is measured from the ledger's proven
+    /// time: the newest date at which the App Store signed a document. Events that an active webhook still needs stay.
     ///
     /// - Parameter isNew: Whether the server has begun too lately to know which webhooks no server serves.
     private func eraseOldEvents(_ interval: inout Interval, isNew: Bool) async throws {
         // The clock is read before the judge is asked, so that the judge's answer covers this reading too.
         let now = now()
-        guard let eventRetention, interval.isOver, judge?.isDoubtful != true else { return }
+        guard eventRetention ?? auditRetention != nil, interval.isOver, judge?.isDoubtful != true else { return }
         interval.begin()
         let time = judge?.isConfirmed ?? true ? now : try await ledger.provenTime(at: now)
+        if let auditRetention { try await eraseAudit(before: time.advanced(by: .zero - auditRetention)) }
+        guard let eventRetention else { return }
         let needed = try await ledger.webhooksNeedEvents(at: isNew ? nil : wall?() ?? time)
         let instant = time.advanced(by: .zero - eventRetention)
         try await eraseEvents(before: min(instant, needed ?? instant))
@@ -219,6 +223,13 @@ package struct Housekeeping: Service {
             logger.warning(
                 "The oldest events set aside for a webhook were dropped, and cannot be replayed by --set-aside",
                 metadata: endpoint.metadata(["count": "\(count)"]))
+        }
+    }
+
+    private func eraseAudit(before instant: Timestamp) async throws {
+        var count = Self.deletionLimit
+        while count >= Self.deletionLimit, !Task.isCancelled {
+            count = try await ledger.eraseAudit(before: instant, limit: Self.deletionLimit)
         }
     }
 

@@ -57,6 +57,8 @@ public struct ServerConfiguration: Sendable {
     public var erasureJournal: String?
     /// The age in days at which events are erased, 1 to 3650; `nil` keeps all events.
     public var eventRetentionDays: Int?
+    /// The age in days at which entries of the audit list are erased, 1 to 3650.
+    public var auditRetentionDays = 730
     /// The path of the file from which the secrets of all webhooks are derived; `nil` delivers no webhooks.
     public var webhookSecretFile: String?
     /// The networks in which webhooks may reach addresses that are otherwise forbidden, also without TLS.
@@ -184,6 +186,9 @@ extension ServerConfiguration {
         Setting("erasureJournal", \.erasureJournal, "the path of a file") { $0.isEmpty ? nil : .some($0) },
         Setting("eventRetentionDays", \.eventRetentionDays, "a number of days from 1 to 3650") {
             number($0, in: 1...3650).map(Optional.some)
+        },
+        Setting("auditRetentionDays", \.auditRetentionDays, "a number of days from 1 to 3650") {
+            number($0, in: 1...3650)
         },
         Setting("webhookSecretFile", \.webhookSecretFile, "the path of a file") { $0.isEmpty ? nil : .some($0) },
         Setting("webhookNetworks", \.webhookNetworks, expectedNetworks) { networks($0) },

@@ -16,6 +16,8 @@ public struct LedgerService: Sendable {
     public var apps: [String: AppConfiguration] = [:]
     /// The age at which events are erased; `nil` keeps all events.
     public var eventRetention: Duration?
+    /// The age at which entries of the audit list are erased; `nil` keeps all entries.
+    package var auditRetention: Duration?
     /// Signs for the apps with keys; `nil` if the server signs nothing.
     public var signing: AppSigning?
     /// Asks the App Store about the apps with keys; `nil` if the server sends no requests to the App Store.
@@ -86,6 +88,7 @@ public struct LedgerService: Sendable {
         self.init(ledger: Ledger(storage: storage, rules: rules), verifier: verifier, clockJudge: clockJudge)
         self.apps = apps
         eventRetention = configuration.eventRetentionDays.map { .seconds($0 * 86_400) }
+        auditRetention = .seconds(configuration.auditRetentionDays * 86_400)
     }
 }
 

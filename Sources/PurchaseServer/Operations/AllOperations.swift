@@ -7,7 +7,7 @@ extension Operation {
     package static let all: [any NamedOperation.Type] = [
         GetCustomer.self, CheckEntitlement.self, SubmitPurchases.self, AddAlias.self, DeleteCustomer.self,
         ListCustomers.self, MakeGrant.self, ListGrants.self, EndGrant.self, GetAttributes.self, SetAttributes.self,
-        GetSubscription.self, GetTransaction.self, GetEvidence.self, ListEvents.self, ShowSupport.self,
+        GetSubscription.self, GetTransaction.self, GetEvidence.self, ListEvents.self, ShowSupport.self, ListAudit.self,
         GetConsumption.self, SupplyConsumption.self, RecordConsent.self, MovePurchase.self, DenyPurchase.self,
         AllowPurchase.self, UnlinkCustomer.self, UnmergeCustomer.self, AddWebhook.self, ListWebhooks.self,
         ShowWebhook.self, ChangeWebhook.self, RemoveWebhook.self, GetWebhookSecret.self, ListWebhookAttempts.self,

@@ -67,6 +67,7 @@ package enum SetAppAccountToken: NamedOperation {
     ) { request in
         let id = try await request.reconciler().setAppAccountToken(
             request.text(account), of: request.text(.purchase), within: limit)
+        try await request.ledger.noteChange(at: request.now)
         return try Answer(AppAccountTokenBody(originalTransactionId: id, appAccountToken: request.text(account)))
     }
 }
@@ -98,7 +99,9 @@ package enum ExtendSubscription: NamedOperation {
         let asked = ExtendRenewalDateRequest(
             extendByDays: request.number(days), extendReasonCode: Open(rawValue: request.number(code)),
             requestIdentifier: request.text(identifier))
-        return try await Answer(request.reconciler().extend(asked, of: request.text(.purchase), within: limit))
+        let answer = try await request.reconciler().extend(asked, of: request.text(.purchase), within: limit)
+        try await request.ledger.noteChange(at: request.now)
+        return try Answer(answer)
     }
 }
 
@@ -128,7 +131,9 @@ package enum ExtendAll: NamedOperation {
             extendByDays: request.number(days), extendReasonCode: Open(rawValue: request.number(code)),
             requestIdentifier: request.text(identifier), productId: request.text(product))
         asked.storefrontCountryCodes = request[storefronts]?.array?.compactMap(\.string)
-        return try await Answer(request.reconciler().extendAll(asked, within: limit))
+        let answer = try await request.reconciler().extendAll(asked, within: limit)
+        try await request.ledger.noteChange(at: request.now)
+        return try Answer(answer)
     }
 
     private static func question(_ request: AuthenticatedRequest) async throws -> String {

@@ -57,7 +57,7 @@ package struct Operation: Sendable {
         let types: KeyValuePairs<String, [any Encodable.Type]> = [
             "id": [CustomerBody.self, GrantBody.self, ConsentBody.self, WebhookBody.self],
             "items": [GrantListBody.self, CustomerListBody.self, EventPageBody.self, SupportListBody.self],
-            "items": [WebhookListBody.self, WebhookAttemptListBody.self, WebhookTestBody.self],
+            "items": [WebhookListBody.self, WebhookAttemptListBody.self, WebhookTestBody.self, AuditListBody.self],
             "originalTransactionId": [CorrectedPurchaseBody.self], "isActive": [EntitlementCheckBody.self],
             "attributes": [AttributesBody.self], "secret": [WebhookSecretBody.self],
             "deleted": [DeletionBody.self], "removed": [WebhookRemovalBody.self],
@@ -70,6 +70,15 @@ package struct Operation: Sendable {
 
     package var isRead: Bool { method == .get }
 
+    /// Whether its changes are on the audit list. Those of apps are submissions, not acts of the operator.
+    var isAudited: Bool { !isRead && roles.isDisjoint(with: .apps) }
+
+    /// The name of the operation, such as `makeGrant`.
+    package var name: String {
+        let type = Self.all.first { $0.operation.method == method && $0.operation.path == path }
+        return type.map { "\($0)".prefix(1).lowercased() + "\($0)".dropFirst() } ?? ""
+    }
+
     /// Whether a person must confirm the command.
     package var isConfirmed: Bool { question != nil }
 
@@ -78,6 +87,7 @@ package struct Operation: Sendable {
 
     /// Answers an authenticated request.
     func reply(to request: AuthenticatedRequest) async throws -> Reply {
+        let request = request.noted(as: self)
         var reply: Reply?
         if let bodyLimit {
             reply = try await request.withBody(upTo: bodyLimit) { request, bytes in

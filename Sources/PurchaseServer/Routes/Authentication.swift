@@ -27,6 +27,8 @@ struct Authentication: Sendable {
 
     /// Gives ids to new endpoints, and to examples.
     let webhookIDs: WebhookIDs
+    /// Gives ids to the entries of the audit list.
+    let auditIDs: WebhookIDs
     let bounds: ServerBounds
     let clock: any Clock<Duration>
     let logger: Logger
@@ -98,6 +100,8 @@ package struct AuthenticatedRequest: Sendable {
     let apps: [String]
     /// The time at which the head of the request arrived or, while a body is handled, the whole body.
     private(set) var now: Timestamp
+    /// The operation for the audit list, and a text of this request alone; `nil` for an operation without entries.
+    private var noted: (operation: Operation, unique: String)?
 
     fileprivate init(
         authentication: Authentication, request: Request, values: FieldValues, role: APIKey.Role, key: APIKey?,
@@ -171,7 +175,20 @@ package struct AuthenticatedRequest: Sendable {
 
     var server: Authentication { authentication }
 
-    var ledger: Ledger { authentication.service.ledger }
+    /// The ledger, with an entry for the audit list if the operation has one.
+    var ledger: Ledger {
+        var ledger = authentication.service.ledger
+        ledger.audit = noted.map { AuditEntry(self, $0.operation, unique: $0.unique) }
+        return ledger
+    }
+
+    /// The request of an operation, whose changes are on the audit list.
+    func noted(as operation: Operation) -> AuthenticatedRequest {
+        guard operation.isAudited else { return self }
+        var request = self
+        request.noted = (operation, authentication.auditIDs.next())
+        return request
+    }
 
     /// Whether ``now`` is known to be correct, as irreversible actions require.
     var isTimeConfirmed: Bool { authentication.service.clockJudge?.isConfirmed ?? true }
@@ -196,9 +213,10 @@ package struct AuthenticatedRequest: Sendable {
         guard let reconcilers = authentication.service.reconcilers, reconcilers.knows(scope.bundleId) else {
             throw .noSigningKey
         }
-        guard let reconciler = reconcilers.all[scope] else {
+        guard var reconciler = reconcilers.all[scope] else {
             throw .invalid("The server does not ask the App Store about the environment \(scope.environment.rawValue).")
         }
+        reconciler.ledger.audit = ledger.audit
         return reconciler
     }
 

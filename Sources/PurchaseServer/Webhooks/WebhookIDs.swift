@@ -2,7 +2,7 @@
 
 import Synchronization
 
-/// Gives ids to new endpoints, and to the messages of tests.
+/// Gives ids to new endpoints and to the messages of tests, or to entries of the audit list.
 package final class WebhookIDs: Sendable {
     private let prefix: String
     private let count = Atomic<UInt64>(0)

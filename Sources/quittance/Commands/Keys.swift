@@ -86,7 +86,7 @@ struct Keys: AsyncParsableCommand {
 
         private func store(_ key: APIKey, in storage: any LedgerStorage) async throws {
             do {
-                try await Ledger(storage: storage).put(key)
+                try await Ledger(storage: storage).put(key, as: "createKey", at: key.createdAt)
             } catch let error as LedgerStorageError {
                 let outcome =
                     error.code == .unavailable
@@ -168,7 +168,7 @@ struct Keys: AsyncParsableCommand {
                 return try Terminal.print("Was revoked already, \(date.iso8601): \(key.shown)")
             }
             key.revokedAt = now
-            try await ledger.put(key)
+            try await ledger.put(key, as: "revokeKey", at: now)
             try Terminal.print("Revoked: \(key.shown)")
         }
 
@@ -239,6 +239,17 @@ extension APIKey {
     /// The key's line in the list, made printable because other programs may have written the names.
     fileprivate var shown: String {
         "\(id.printable)  \(role.rawValue.printable)  \(bundleId.printable)  \(name.printable)"
+    }
+}
+
+extension Ledger {
+    /// Stores a key, with an entry on the audit list.
+    fileprivate func put(_ key: APIKey, as operation: String, at now: Timestamp) async throws {
+        var ledger = self
+        ledger.audit = AuditEntry(operation, of: key.bundleId, at: now, wall: SystemClock.now(), unique: key.id)
+        ledger.audit?.content.by = Correction.operatorName
+        ledger.audit?.content.subject = key.id
+        try await ledger.put(key)
     }
 }
 

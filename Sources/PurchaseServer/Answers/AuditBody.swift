@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+
+/// The JSON of a page of the audit list.
+struct AuditListBody: Encodable, Sendable {
+    /// The entries, the newest first.
+    var items: [AuditBody]
+    /// The cursor after which the next page begins; absent at the end.
+    var nextCursor: String?
+}
+
+/// The JSON of an operation that changed something.
+struct AuditBody: Encodable, Sendable {
+    /// The id of the entry.
+    var id: String
+    /// The time of the operation, in milliseconds since 1970.
+    var at: Timestamp
+    /// The name of the API key; absent for a command.
+    var keyName: String?
+    /// The role of the API key; absent for a command.
+    var role: String?
+    /// The person's name in the request; `quittance` for a command without one.
+    var by: String?
+    /// The name of the operation, such as `makeGrant`.
+    var operation: String
+    /// The first id of the customer concerned; absent without a customer, and after its erasure.
+    var customerId: String?
+    /// What the operation was about besides the customer, such as a transaction id.
+    var subject: String?
+    /// The reason in the request.
+    var reason: String?
+    /// The kinds of the events that tell the change, with commas between them; `changed` without events.
+    var outcome: String
+
+    init(_ entry: AuditEntry) {
+        (id, at, operation, customerId) = (entry.id, entry.at, entry.content.operation, entry.customerId)
+        (keyName, role, by) = (entry.content.keyName, entry.content.role, entry.content.by)
+        (subject, reason) = (entry.content.subject, entry.content.reason)
+        outcome = entry.content.events.isEmpty ? "changed" : entry.content.events.joined(separator: ", ")
+    }
+}
