@@ -290,7 +290,7 @@ extension Ledger {
 
     /// A customer, and the customer's chains in each of several environments; `nil` if the customer is unknown. Also
     /// the unknown products of the chains left out.
-    private func holder(
+    func holder(
         _ id: String, of bundleId: String, in environments: Set<Environment>, besides settled: SettledChains? = nil
     ) async throws -> (CustomerRecord, [Environment: [ChainRecord]], [Environment: Set<String>])? {
         let id = CustomerID(id, of: bundleId)

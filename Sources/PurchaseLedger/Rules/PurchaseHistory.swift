@@ -34,12 +34,19 @@ struct PurchaseHistory {
     let now: Timestamp
 
     fileprivate init(_ chain: Chain, _ catalogue: Catalogue, isRefused: Bool, at now: Timestamp) {
+        self.init(chain.key, chain.statements, catalogue, isRefused: isRefused, at: now)
+    }
+
+    /// - Parameter statements: What is known about the transactions of the chain at `now`.
+    init(
+        _ key: ChainKey, _ statements: consuming Chain.Statements, _ catalogue: Catalogue, isRefused: Bool,
+        at now: Timestamp
+    ) {
         self.catalogue = catalogue
         self.now = now
         self.isRefused = isRefused
-        var statements = chain.statements
         let erased = statements.erased
-        if chain.key.isAppPurchase {
+        if key.isAppPurchase {
             app = statements.all.first { !erased.contains($0.transactionId) }
             statements.all = []
         } else {

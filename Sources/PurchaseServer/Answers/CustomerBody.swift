@@ -40,6 +40,15 @@ struct CustomerBody: Encodable, Sendable {
     /// client key.
     var consentedAt: Timestamp?
 
+    /// What the customer has and had, in sentences for people; only in the answer of `GET /v1/support/{id}`, as are the
+    /// next two members.
+    var sentences: [String]?
+    /// What happened to each purchase and grant, the newest first.
+    var timeline: [TimeLine]?
+    /// The number of purchases and renewals that `timeline` leaves out, because it has the newest 120 of subscriptions
+    /// and the newest 120 other purchases; absent if there are none.
+    var timelineOmitted: Int?
+
     /// - Parameters:
     ///   - answers: The customer by environment; empty if the ledger does not know the customer.
     ///   - role: The role of the API key. A client key gets neither the customer's other ids, nor the consent, nor the

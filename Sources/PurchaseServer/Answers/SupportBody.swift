@@ -33,10 +33,10 @@ struct SupportBody: Encodable, Sendable {
 
     /// - Parameters:
     ///   - attributes: `nil` for a purchase without a customer.
-    ///   - answers: The customer by environment.
+    ///   - stories: The customer by environment.
     init(
         _ id: String, of bundleId: String, _ ids: [String], counted: [Environment], _ attributes: CustomerAttributes?,
-        _ answers: [Environment: Ledger.CustomerAnswer], documents: [StoredDocument], at now: Timestamp
+        _ stories: [Environment: CustomerStory], documents: [StoredDocument], at now: Timestamp
     ) {
         self.id = id
         self.bundleId = bundleId
@@ -44,10 +44,15 @@ struct SupportBody: Encodable, Sendable {
         self.ids = ids
         self.counted = counted.map(\.rawValue)
         self.attributes = AttributeList(attributes)
-        environments = answers.sorted { $0.key.rawValue < $1.key.rawValue }.map { environment, answer in
+        environments = stories.sorted { $0.key.rawValue < $1.key.rawValue }.map { environment, story in
             let rule = EnvironmentRule(
                 requested: .one(environment), configured: [], sandboxAccess: .none, sandboxCustomers: [])
-            return CustomerBody(ids.first ?? id, [environment: answer], rule, of: bundleId, at: now, for: .server)
+            var body = CustomerBody(
+                ids.first ?? id, [environment: story.answer], rule, of: bundleId, at: now, for: .server)
+            body.sentences = story.sentences(at: now)
+            body.timeline = story.timeLines.items
+            body.timelineOmitted = story.timeLines.omitted == 0 ? nil : story.timeLines.omitted
+            return body
         }
         self.documents = documents.map { EvidenceBody($0, withBytes: false) }
     }

@@ -119,42 +119,43 @@ private struct SupportSearch: Sendable {
             for customer in found.customers {
                 let id = customer.id
                 let app = customer.bundleId
-                let answers = try await request.ledger.customer(
-                    id, of: app, in: Set(Environment.allCases), at: request.now)
-                let ids = answers?.values.first?.ids ?? [id]
+                let stories = try await request.ledger.stories(
+                    of: id, of: app, in: Set(Environment.allCases), at: request.now)
+                let ids = stories?.values.first?.answer.ids ?? [id]
                 guard shown.insert(CustomerID(ids.first ?? id, of: app)).inserted else { continue }
                 let attributes = try await request.ledger.attributes(of: id, in: app)
-                items.append(try await item(id, of: app, ids, attributes, answers ?? [:]))
+                items.append(try await item(id, of: app, ids, attributes, stories ?? [:]))
             }
             guard let key = found.unowned, unowned.insert(key).inserted,
-                let answer = try await request.ledger.answer(about: key, at: request.now)
+                let story = try await request.ledger.story(about: key, at: request.now)
             else { continue }
             items.append(
                 try await item(
-                    key.originalTransactionId, of: key.scope.bundleId, [], nil, [key.scope.environment: answer]))
+                    key.originalTransactionId, of: key.scope.bundleId, [], nil, [key.scope.environment: story]))
         }
         return SupportListBody(items: items, found: found.map(\.name))
     }
 
     private func item(
         _ id: String, of app: String, _ ids: [String], _ attributes: CustomerAttributes?,
-        _ answers: [Environment: Ledger.CustomerAnswer]
+        _ stories: [Environment: CustomerStory]
     ) async throws -> SupportBody {
-        let answers = answers.filter { !$1.isEmpty }
-        let chains = answers.flatMap { environment, answer in
-            (answer.purchases + [answer.app].compactMap(\.self)).map {
+        let stories = stories.filter { !$1.isEmpty }
+        let chains = stories.flatMap { environment, story in
+            let answer = story.answer
+            return (answer.purchases + [answer.app].compactMap(\.self)).map {
                 ChainKey($0.chainName, in: LedgerScope(bundleId: app, environment: environment))
             }
         }
         return SupportBody(
             id, of: app, ids, counted: request.service.environmentRule(.unnamed, of: app).counted(for: ids),
-            attributes, answers,
+            attributes, stories,
             documents: try await request.ledger.newestDocuments(about: Set(chains), limit: Self.documents),
             at: request.now)
     }
 }
 
-extension Ledger.CustomerAnswer {
-    /// Whether the customer has no purchase, not even of the app.
-    fileprivate var isEmpty: Bool { purchases.isEmpty && app == nil && holdings.entitlements.isEmpty }
+extension CustomerStory {
+    /// Whether the customer has no purchase, not even of the app, and never had a grant.
+    fileprivate var isEmpty: Bool { answer.purchases.isEmpty && answer.app == nil && timeLines.items.isEmpty }
 }

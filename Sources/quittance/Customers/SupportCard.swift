@@ -44,7 +44,16 @@ struct SupportCard {
             sections.insert(section("attributes", ["attribute", "value", "as of"], attributes), at: 0)
         }
         return (isOwned ? "The customer \(title)" : "The purchase \(title), which belongs to no customer").printable
-            .styled(.bold) + "\n" + head + "\n" + sections.joined(separator: "\n")
+            .styled(.bold) + "\n" + sentences + "\n" + head + "\n" + sections.joined(separator: "\n")
+    }
+
+    /// The sentences of the API, with the environment before those of others than production.
+    private var sentences: String {
+        let all = environments.flatMap { item in
+            let name = (item["environments"]?.array?.first?.string).flatMap { $0 == "Production" ? nil : "\($0): " }
+            return (item["sentences"]?.array ?? []).compactMap(\.string).map { (name ?? "") + $0 }
+        }
+        return (all.isEmpty ? ["no purchases and no grants"] : all).map { "  \($0.printable)\n" }.joined()
     }
 
     private func section(_ title: String, _ columns: [String], _ rows: [[String]], limit: Int = .max) -> String {
