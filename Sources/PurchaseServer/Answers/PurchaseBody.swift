@@ -349,6 +349,12 @@ struct EvidenceBody: Encodable, Sendable {
     var notificationUUID: String?
     /// The document: a token as text, a receipt as base64.
     var document: String?
+    /// The checks of the document as of its arrival, in order; only if the request asks with `explain`, as is the next
+    /// member.
+    var checks: [CheckBody]?
+    /// The payload, with the payloads of the signed texts in it in their place, and of a receipt the members of
+    /// verifyReceipt; absent if the document was refused.
+    var payload: JSONValue?
 
     /// - Parameter withBytes: Whether the answer includes the document, and Apple's id of the notification.
     init(_ stored: StoredDocument, withBytes: Bool = true) {

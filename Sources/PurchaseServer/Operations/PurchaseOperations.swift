@@ -53,10 +53,13 @@ package enum GetTransaction: NamedOperation {
 package enum GetEvidence: NamedOperation {
     private static let document = Field(
         "id", in: .path, "the name of a document, as in `evidence` of an answer", option: "document")
+    private static let explain = Field(
+        "explain", in: .query, "whether to verify the document again, and to show each check and the payload", .flag,
+        standard: "false")
 
     package static let operation = Operation(
         .get, "/v1/evidence/{id}", "returns the signed document behind an answer", command: "purchases evidence",
-        roles: .readers, [document, .searched], unknown: "The document"
+        roles: .readers, [document, .searched, explain], unknown: "The document"
     ) { request -> Answer<EvidenceBody>? in
         guard let name = Provenance(request.text(document)) else {
             throw Refusal.invalid("A document's name is a date in milliseconds, a hyphen and 64 hexadecimal digits.")
@@ -64,6 +67,8 @@ package enum GetEvidence: NamedOperation {
         // A document of a different app, or from an environment outside the request, counts as unknown.
         guard let found = try await request.ledger.documents([name])[name], request.scopes.contains(found.scope)
         else { return nil }
-        return try Answer(EvidenceBody(found))
+        var body = EvidenceBody(found)
+        if request[explain] == .bool(true) { await body.explain(found, by: request.service.verifier.only(found.scope)) }
+        return try Answer(body)
     }
 }

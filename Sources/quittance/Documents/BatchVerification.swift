@@ -3,7 +3,7 @@
 import AppStoreModel
 import AppStoreTrust
 import Foundation
-import Synchronization
+import PurchaseServer
 
 /// Verifies the documents of an input on all cores, and prints the answers in the order of the documents.
 struct BatchVerification: Sendable {
@@ -38,7 +38,7 @@ struct BatchVerification: Sendable {
 
     private func answer(to batch: Batch) async -> BatchAnswer {
         var verifier = verifier
-        let checks = Checks()
+        let checks = PassedChecks()
         if explain { verifier.onCheck = { checks.add($0) } }
         var answer = BatchAnswer()
         for item in batch.items {
@@ -95,19 +95,5 @@ private struct AnswerPrinter {
     /// Erases the count, so that errors begin at the start of a line.
     func clearProgress() {
         if shown > 0 { Terminal.writeError(Array("\r\u{1b}[K".utf8)) }
-    }
-}
-
-/// Collects the passed checks of a document.
-private final class Checks: Sendable {
-    private let passed = Mutex<[VerificationCheck]>([])
-
-    func add(_ check: VerificationCheck) { passed.withLock { $0.append(check) } }
-
-    func take() -> [VerificationCheck] {
-        passed.withLock { checks in
-            defer { checks = [] }
-            return checks
-        }
     }
 }

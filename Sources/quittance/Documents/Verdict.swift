@@ -2,6 +2,7 @@
 
 import AppStoreModel
 import AppStoreTrust
+import PurchaseServer
 import ReceiptCoding
 
 /// The outcome of `verify`, from the best to the worst.
@@ -156,24 +157,6 @@ extension Verified {
     /// Whether the document names its app. If it does, the verifier compared the app. A retention request has no bundle
     /// id, but in production it has the app's Apple ID.
     fileprivate var namesApp: Bool { bundleId != nil || kind == .retentionRequest && environment == .production }
-}
-
-extension AppStoreVerifier {
-    /// Verifies a token of any kind and the tokens inside a notification, and checks that the payload can be decoded.
-    fileprivate func verifyAndRead(
-        _ jws: [UInt8], at now: Timestamp
-    ) async throws(VerificationError) -> Verified<JSONValue> {
-        let token = try await verify(jws: jws, at: now)
-        switch token.kind {
-        case .transaction: _ = try token.read(as: JWSTransactionDecodedPayload.self)
-        case .renewalInfo: _ = try token.read(as: JWSRenewalInfoDecodedPayload.self)
-        case .appTransaction: _ = try token.read(as: AppTransaction.self)
-        case .notification: _ = try await verify(partsOf: token.read(as: ResponseBodyV2DecodedPayload.self), at: now)
-        case .retentionRequest: _ = try token.read(as: DecodedRealtimeRequestBody.self)
-        case .receipt: break
-        }
-        return token
-    }
 }
 
 extension JSONWriter {
