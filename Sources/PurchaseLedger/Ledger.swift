@@ -554,4 +554,11 @@ extension Ledger {
     public func lastNotification(among count: Int) async throws -> Timestamp? {
         try await storage.lastNotification(among: count)
     }
+
+    /// See ``LedgerStorage/notificationHours(of:among:limit:)``.
+    package func notificationHours(
+        of bundleId: String, among count: Int, limit: Int
+    ) async throws -> [NotificationHour] {
+        try await storage.notificationHours(of: bundleId, among: count, limit: limit)
+    }
 }

@@ -97,6 +97,12 @@ extension ForwardingStorage {
         try await target.lastNotification(among: count)
     }
 
+    public func notificationHours(
+        of bundleId: String, among count: Int, limit: Int
+    ) async throws -> [NotificationHour] {
+        try await target.notificationHours(of: bundleId, among: count, limit: limit)
+    }
+
     public func adaptToSize() async throws { try await target.adaptToSize() }
 
     public func mend() async throws { try await target.mend() }

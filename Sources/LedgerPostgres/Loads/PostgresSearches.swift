@@ -135,6 +135,17 @@ extension PostgresLedgerStorage {
         }
     }
 
+    public func notificationHours(
+        of bundleId: String, among count: Int, limit: Int
+    ) async throws -> [NotificationHour] {
+        try await translated {
+            try await self.requests.read(DocumentSearch.notificationHours(of: bundleId, among: count, limit)).map {
+                NotificationHour(
+                    try $0.next(Int64.self), Int(try $0.next(Int64.self)), newest: try $0.next(Timestamp.self))
+            }
+        }
+    }
+
     public func records(
         _ selection: RecordSelection, after cursor: ScanCursor?, limit: Int
     ) async throws -> ScanPage<LedgerRecord> {

@@ -373,4 +373,19 @@ enum DocumentSearch {
             WHERE kind = $2
             """, [max(0, count).parameter, Evidence.Kind.notification.parameter])
     }
+
+    static func notificationHours(of bundleId: String, among count: Int, _ limit: Int) -> PostgresStatement {
+        PostgresStatement(
+            """
+            SELECT received_at / \(NotificationHour.length), count(*), max(received_at) FROM (
+                SELECT kind, received_at, scope FROM quittance.documents
+                ORDER BY signed_date DESC, digest DESC LIMIT $1) AS newest
+            JOIN quittance.scopes ON scopes.id = newest.scope JOIN quittance.apps ON apps.id = app
+            WHERE kind = $2 AND bundle_id = $3 GROUP BY 1 ORDER BY 1 DESC LIMIT $4
+            """,
+            [
+                max(0, count).parameter, Evidence.Kind.notification.parameter, bundleId.parameter,
+                max(0, limit).parameter,
+            ])
+    }
 }

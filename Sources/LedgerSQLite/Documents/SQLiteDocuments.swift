@@ -90,6 +90,22 @@ extension SQLiteLedgerSession {
         }
     }
 
+    /// Reads the table from its end, without the contents.
+    func notificationHours(of bundleId: String, among count: Int, _ limit: Int) throws -> [NotificationHour] {
+        try all(
+            """
+            SELECT receivedAt / \(NotificationHour.length), count(*), max(receivedAt) FROM (
+                SELECT kind, receivedAt, scope FROM documents ORDER BY number DESC LIMIT ?)
+            WHERE kind = ? AND scope IN (SELECT scopes.id FROM scopes JOIN apps ON apps.id = app WHERE bundleId = ?)
+            GROUP BY 1 ORDER BY 1 DESC LIMIT ?
+            """,
+            [max(0, count).stored, Evidence.Kind.notification.stored, .text(bundleId), max(0, limit).stored]
+        ) { row in
+            NotificationHour(
+                try row.next(Int64.self), Int(try row.next(Int64.self)), newest: try row.next(Timestamp.self))
+        }
+    }
+
     /// Reads the table from its end. An index of kinds would make this query faster, but would cost an additional page
     /// write for each new document. With an ORDER BY in the outer query, SQLite would read and sort all rows of the
     /// inner query before it returned the first row.

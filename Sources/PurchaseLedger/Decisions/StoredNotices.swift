@@ -58,6 +58,19 @@ extension Ledger {
         return notices
     }
 
+    /// The products of an app's purchases of the last 30 days that its catalogue lacks, sorted, at most about `limit`.
+    package func unknownProducts(of bundleId: String, limit: Int, at now: Timestamp) async throws -> [String] {
+        let catalogue = rules.catalogue(of: bundleId)
+        var products: Set<String> = []
+        for environment in Environment.allCases {
+            let owner = RecordOwner.scope(LedgerScope(bundleId: bundleId, environment: environment))
+            let records = try await storage.records(
+                RecordSelection(Notice.Kind.unknownProduct.record, of: owner), limit: limit)
+            products.formUnion(records.filter { !$0.isDue(at: now) }.map(\.key.name))
+        }
+        return products.filter { catalogue.products[exactly: $0] == nil }.sorted()
+    }
+
     /// Erases ended notices, except notices that have occurred again in the meantime.
     private func erase(_ ended: Set<RecordKey>, at now: Timestamp) async throws {
         guard !ended.isEmpty else { return }

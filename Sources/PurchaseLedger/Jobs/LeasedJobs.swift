@@ -119,6 +119,21 @@ extension Ledger {
         return jobs
     }
 
+    /// The number of an app's jobs whose last attempt failed, and whether there may be more: only the first `limit`
+    /// jobs of each kind and environment are read.
+    package func failedJobs(of bundleId: String, limit: Int) async throws -> (count: Int, isPartial: Bool) {
+        var found = (count: 0, isPartial: false)
+        for kind in Job.kinds where !Job.leases.contains(kind) {
+            for environment in Environment.allCases where environment.hasAppStore {
+                let page = try await jobs(
+                    kind, in: LedgerScope(bundleId: bundleId, environment: environment), limit: limit)
+                found.count += page.items.count { $0.failure != nil }
+                found.isPartial = found.isPartial || page.next != nil
+            }
+        }
+        return found
+    }
+
     /// Makes a change, if a job is still stored as it was leased.
     private func change(
         _ job: Job, at now: Timestamp, _ change: @escaping @Sendable (inout LedgerDraft) -> Void

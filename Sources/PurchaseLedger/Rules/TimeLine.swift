@@ -232,29 +232,22 @@ private struct KnownPast {
 
     var marks: [TimeLine.Mark] {
         var marks: [TimeLine.Mark] = []
-        var end = Timestamp.distantPast
-        for statement in statements.all where !statements.erased.contains(statement.transactionId) {
-            let id = statement.transactionId
-            let isRenewal =
-                statement.transactionReason.map { $0 == .renewal } ?? (statement.isSubscription && statement.start <= end)
-            end = statement.end
-            if !isRenewal {
-                let verb = statement.ownership == .familyShared ? "shared by the family: " : "bought "
-                let product = statement.isAppPurchase ? "the app" : statement.productId
-                let offer = statement.offerWords.map { " (\($0))" } ?? ""
-                marks.append(.init(kind: .purchase, at: statement.date, transactionId: id, text: verb + product + offer))
-            }
-            if let revocation = statement.revocation {
-                marks.append(
-                    .init(
-                        kind: revocation.isRefund ? .refund : .revoked, at: revocation.date, transactionId: id,
-                        text: revocation.words))
-            }
-            if let date = upgrades[id] {
-                marks.append(.init(kind: .upgraded, at: date, transactionId: id, text: "upgraded"))
-            }
+        func add(_ kind: TimeLine.Mark.Kind, _ at: Timestamp?, _ id: String?, _ text: String) {
+            if let at { marks.append(TimeLine.Mark(kind: kind, at: at, transactionId: id, text: text)) }
         }
-        if let denial = chain.denial { marks.append(.init(kind: .denied, at: denial.at, text: denial.reason)) }
+        var end = Timestamp.distantPast
+        for one in statements.all where !statements.erased.contains(one.transactionId) {
+            let id = one.transactionId
+            let isRenewal = one.transactionReason.map { $0 == .renewal } ?? (one.isSubscription && one.start <= end)
+            end = one.end
+            let verb = one.ownership == .familyShared ? "shared by the family: " : "bought "
+            let product = one.isAppPurchase ? "the app" : one.productId
+            let offer = one.offerWords.map { " (\($0))" } ?? ""
+            if !isRenewal { add(.purchase, one.date, id, verb + product + offer) }
+            if let lost = one.revocation { add(lost.isRefund ? .refund : .revoked, lost.date, id, lost.words) }
+            add(.upgraded, upgrades[id], id, "upgraded")
+        }
+        add(.denied, chain.denial?.at, nil, chain.denial?.reason ?? "")
         return marks.sorted { $0.at < $1.at }
     }
 }

@@ -1,5 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 
+public import AppStoreModel
+
+/// The notifications of an app that arrived in an hour.
+public struct NotificationHour: Hashable, Sendable {
+    /// The begin of the hour, in UTC.
+    public var from: Timestamp
+    public var count: Int
+    /// The time of the last arrival.
+    public var newest: Timestamp
+
+    /// In milliseconds.
+    public static let length: Int64 = 3_600_000
+
+    /// - Parameter number: The number of hours since 1970.
+    public init(_ number: Int64, _ count: Int, newest: Timestamp) {
+        from = Timestamp(milliseconds: number.multipliedReportingOverflow(by: Self.length).partialValue)
+        self.count = count
+        self.newest = newest
+    }
+}
+
 /// A storage's report to the operator.
 public struct StorageReport: Sendable {
     /// Facts for the log: names and values, in the order in which to show them. Only databases report facts.

@@ -161,6 +161,14 @@ extension LedgerStorageContract {
                 let arrival = try await trial.second.lastNotification(among: count)
                 try trial.expect(arrival, is: time.map(Sample.time), "The arrival among the last \(count)")
             }
+            for (app, count, limit, expected) in [
+                (Sample.production, 9, 9, [2]), (Sample.production, 3, 9, [1]), (Sample.production, 2, 9, []),
+                (Sample.production, 9, 0, []), (Sample.otherApp, 9, 9, []),
+            ] as [(LedgerScope, Int, Int, [Int])] {
+                let hours = try await trial.second.notificationHours(of: app.bundleId, among: count, limit: limit)
+                try trial.expect(hours.map(\.count), is: expected, "The hours among the last \(count)")
+                try trial.expect(hours.allSatisfy { $0.newest == Sample.time(1) }, is: true, "The last arrival")
+            }
             // Apple may send an old notification again after newer notifications.
             for (signed, arrived) in [(10, 10), (11, 11), (12, 12), (13, 13), (2, 20)] as [(Int64, Int64)] {
                 let evidence = Sample.evidence(

@@ -155,7 +155,8 @@ private struct SentenceWords {
             let access = answer.access[purchase.transactionId]
             let isLost = purchase.revocation != nil || answer.holdings.refused.contains(purchase.chainName)
             let end =
-                access?.isGiven ?? false ? end(access?.until) : isLost ? "lost" : "ended on \(day(access?.until ?? now))"
+                access?.isGiven ?? false
+                ? end(access?.until) : isLost ? "lost" : "ended on \(day(access?.until ?? now))"
             return "\(name) \(end): \(oneTime(purchase))"
         }
     }

@@ -93,7 +93,10 @@ extension EvidenceBody {
         }
         checks =
             passed.take().map { CheckBody($0) } + [refusal].compactMap(\.self).map { CheckBody(failed: $0) }
-            + [CheckBody(omitted: .revocation, because: "not checked again: it was when the document arrived, if asked")]
+            + [
+                CheckBody(
+                    omitted: .revocation, because: "not checked again: it was when the document arrived, if asked")
+            ]
     }
 
     /// Not inlined into its asynchronous caller, because this compiler's optimizer miscompiles the result.

@@ -107,11 +107,17 @@ extension LedgerService {
     /// The problems that need the operator's attention although the server works, as sentences; `nil` if there are
     /// none.
     package var concern: String? {
-        let concerns = [
-            ledger.condition.concern, erasureConcern.sentence, clockJudge?.concern, board.concern, histories.concern,
-            webhooks.concern,
-        ].compactMap(\.self)
+        let concerns = concerns.map(\.message)
         return concerns.isEmpty ? nil : concerns.joined(separator: " ")
+    }
+
+    /// The same, each with the code of its part of the server.
+    var concerns: [(code: String, message: String)] {
+        [
+            ("storage", ledger.condition.concern), ("erasureJournal", erasureConcern.sentence),
+            ("clock", clockJudge?.concern), ("purchases", board.concern), ("notificationHistory", histories.concern),
+            ("webhooks", webhooks.concern),
+        ].compactMap { code, message in message.map { (code, $0) } }
     }
 }
 

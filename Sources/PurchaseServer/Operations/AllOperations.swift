@@ -16,6 +16,6 @@ extension Operation {
         ExtendAll.self, GetExtension.self, AskTransaction.self, AskStatuses.self, AskHistory.self,
         AskAppTransaction.self, AskNotifications.self, RequestTestNotification.self, GetTestNotification.self,
         SignPromotionalOffer.self, SignIntroductoryOffer.self, SignAdvancedCommerce.self, SignCustomerOffer.self,
-        GetKey.self,
+        GetKey.self, ShowOverview.self,
     ]
 }
