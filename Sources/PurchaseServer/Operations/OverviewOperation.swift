@@ -4,11 +4,6 @@ import AppStoreModel
 import HTTPTypes
 import PurchaseLedger
 
-extension Set<APIKey.Role> {
-    /// The roles that read what is about the whole app.
-    static let readers: Set = [.server]
-}
-
 /// What is shown first to a person who looks after an app. Other commands show its parts: `jobs`, `products`,
 /// `webhooks list`.
 package enum ShowOverview: NamedOperation {
