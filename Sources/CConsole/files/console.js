@@ -1,1 +1,1145 @@
+// SPDX-License-Identifier: Apache-2.0
+// The console: a client of the server's API. It asks /v1 with a key that a person pastes, and whatever it can do the
+// key may do. The key, the person's name and the places visited are in the tab's session storage, and nowhere else.
 "use strict";
+
+// MARK: - Text and elements
+
+// Characters that nobody sees or that reorder their neighbours, spaces that look like a space, and marks upon marks.
+const UNSEEN = /[\p{C}\p{Zl}\p{Zp}\u115f\u1160\u2800\u3164\uffa0]|(?! )\p{Zs}|(?<=\p{M}{4})\p{M}/gu;
+
+function visible(value) {
+  const code = (one) => "⟨U+" + one.codePointAt(0).toString(16).toUpperCase().padStart(4, "0") + "⟩";
+  return String(value).replace(UNSEEN, code);
+}
+
+/** The only way by which text enters the page: as text, apart from the direction of its surroundings. */
+function text(value, node = document.createElement("bdi")) {
+  node.textContent = visible(value);
+  return node;
+}
+
+// A text that is longer than any reason is folded, so that it moves nothing else on the page.
+const LONGEST_TEXT = 600;
+
+function folded(value) {
+  const shown = String(value);
+  if (shown.length <= LONGEST_TEXT) return text(shown);
+  return make("details", { class: "folded" },
+    make("summary", {}, Array.from(shown.slice(0, 80)).join("") + `… (${count(shown.length)} characters)`),
+    text(shown));
+}
+
+const ATTRIBUTES = new Set([
+  "class", "id", "for", "type", "name", "role", "scope", "lang", "rows", "list", "min", "max", "maxlength", "step",
+  "required", "disabled", "open", "hidden", "checked", "selected", "tabindex", "autocomplete", "spellcheck", "colspan",
+  "inputmode", "datetime", "data-label", "data-state", "x", "y", "x1", "x2", "y1", "y2", "width", "height", "d", "r",
+]);
+// These have text alone as content.
+const ONLY_TEXT = new Set(["option", "title", "text"]);
+
+/** Makes an element. Attributes are the page's own words, and `on…` listens. Children are elements or text. */
+function make(name, attributes = {}, ...children) {
+  const [, drawing, local] = /^(svg:)?(.*)$/.exec(name);
+  const node = drawing
+    ? document.createElementNS("http://www.w3.org/2000/svg", local) : document.createElement(local);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else if (key === "value") node.value = value;
+    else if (ATTRIBUTES.has(key) || key.startsWith("aria-")) node.setAttribute(key, value === true ? "" : value);
+    else throw new Error(`no element may have ${key}`);
+  }
+  for (const child of children.flat(Infinity)) {
+    if (child === undefined || child === null || child === false) continue;
+    if (child instanceof Node) node.append(child);
+    else if (ONLY_TEXT.has(local)) text(child, node);
+    else node.append(folded(child));
+  }
+  return node;
+}
+
+const button = (label, action, style) => make("button", { type: "button", class: style, onclick: action }, label);
+const count = (number) => Number(number).toLocaleString("en-GB");
+const plural = (number, one, many = one + "s") => `${count(number)} ${number === 1 ? one : many}`;
+
+// "renewalDisabled" and "subscription.renewalDisabled" as words.
+const words = (name) => String(name ?? "").replace(/([a-z])([A-Z])/g, "$1 $2").replace(/\./g, ": ")
+  .replace(/ ([A-Z])(?![A-Z])/g, (found) => found.toLowerCase());
+
+// MARK: - Times
+
+const HOUR = 3_600_000, DAY = 24 * HOUR;
+const FORMATS = {
+  minute: { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit" },
+  date: { day: "numeric", month: "long", year: "numeric" },
+  hour: { hour: "2-digit", minute: "2-digit" },
+  day: { day: "numeric", month: "short" },
+  month: { month: "short", year: "numeric" },
+  year: { year: "numeric" },
+};
+for (const [name, format] of Object.entries(FORMATS)) {
+  FORMATS[name] = new Intl.DateTimeFormat("en-GB", { ...format, timeZone: "UTC", hourCycle: "h23" });
+}
+const isTime = (value) => typeof value === "number" && Math.abs(value) < 8.64e15;
+const moment = (value, format = "minute") => isTime(value) ? FORMATS[format].format(value) : String(value);
+
+function time(value, none = "–") {
+  if (!isTime(value)) return value === null || value === undefined ? none : String(value);
+  return make("time", { datetime: new Date(value).toISOString() }, moment(value));
+}
+
+function distance(value, now) {
+  const units = [["year", 365 * DAY], ["month", 30 * DAY], ["day", DAY], ["hour", HOUR], ["minute", 60_000]];
+  const [unit, size] = units.find(([, size]) => Math.abs(value - now) >= size) ?? ["second", 1000];
+  const number = Math.round(Math.abs(value - now) / size);
+  if (unit === "second" && number < 5) return "just now";
+  return value > now ? `in ${plural(number, unit)}` : `${plural(number, unit)} ago`;
+}
+
+// The end of a gift: whole days from the next midnight in UTC.
+const midnightAfter = (now, days) => (Math.floor(now / DAY) + 1 + days) * DAY;
+
+// MARK: - The session
+
+const STORE = "quittance-console";
+let session = { by: "", places: [{ view: "overview" }], at: 0, ...JSON.parse(sessionStorage.getItem(STORE) ?? "{}") };
+// What GET /v1/key says of the key.
+let who = null;
+
+function keep(members) {
+  session = { ...session, ...members };
+  sessionStorage.setItem(STORE, JSON.stringify(session));
+}
+
+function signOut(reason) {
+  sessionStorage.removeItem(STORE);
+  session = { by: "", places: [{ view: "overview" }], at: 0 };
+  who = null;
+  for (const open of document.querySelectorAll("dialog")) open.remove();
+  showSignIn(reason);
+}
+
+class Refused extends Error {
+  constructor(status, error) {
+    super(error?.message ?? `The server answered ${status}.`);
+    this.status = status;
+    this.code = error?.code;
+  }
+}
+
+const INVALID = "The key is no longer valid: it was revoked, or it has expired. Sign in with another key.";
+
+/** Sends a request with the key, and returns the answer. */
+async function ask(method, path, query = {}, body = undefined) {
+  const key = session.key;
+  const members = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
+  const search = members.map(([name, value]) => `${name}=${encodeURIComponent(String(value).toWellFormed())}`);
+  let response;
+  try {
+    response = await fetch(path + (search.length ? "?" + search.join("&") : ""), {
+      method, headers: { Authorization: `Bearer ${key}` }, cache: "no-store", credentials: "omit",
+      redirect: "error", body: body === undefined ? undefined : JSON.stringify(body),
+    });
+  } catch {
+    throw new Refused(0, { message: "The server does not answer.", code: "unreachable" });
+  }
+  const answer = await response.json().catch(() => ({}));
+  if (response.ok) return answer;
+  // Another key may have signed in meanwhile.
+  if (response.status === 401 && who && key === session.key) signOut(INVALID);
+  throw new Refused(response.status, answer.error);
+}
+
+const get = (path, query) => ask("GET", path, query);
+
+/** A path with texts in it. */
+function path(parts, ...values) {
+  return parts.reduce((whole, part, index) => {
+    const value = String(values[index - 1]).toWellFormed();
+    // Browsers resolve such a part of a path, also if its periods are encoded.
+    if (/^\.{1,2}$/.test(value)) throw new Refused(404, { message: `“${value}” cannot be asked for.` });
+    return whole + encodeURIComponent(value) + part;
+  });
+}
+
+// What roles may do: `support` changes what a customer has, and only `server` links ids.
+const may = {
+  read: () => ["read", "support", "server"].includes(who?.role),
+  change: () => ["support", "server"].includes(who?.role),
+  link: () => who?.role === "server",
+};
+
+// A key that is revoked must be noticed within two seconds.
+const KEY_CHECK = 1500;
+let isChecking = false;
+
+async function checkKey() {
+  if (!who || isChecking || document.visibilityState !== "visible") return;
+  isChecking = true;
+  try {
+    const found = await get("/v1/key");
+    if (who) who = found;
+    announce("");
+  } catch (error) {
+    if (who && error.status === 0) announce("The server does not answer. The console tries again.");
+  } finally {
+    isChecking = false;
+  }
+}
+
+/** A message above the page, while its cause lasts. */
+function announce(message) {
+  const node = document.getElementById("notice");
+  if (node && node.textContent !== message) text(message, node).hidden = !message;
+}
+
+// MARK: - Sign in
+
+function showSignIn(reason) {
+  document.title = "Sign in – Quittance console";
+  const key = make("input", { id: "key", type: "password", required: true, autocomplete: "off", spellcheck: "false" });
+  const problem = make("p", { class: "problem", role: "alert", id: "problem" });
+  if (reason) problem.append(text(reason));
+  const form = make("form", { class: "card signin", onsubmit: (event) => { event.preventDefault(); signIn(); } },
+    make("h1", {}, "Quittance console"),
+    problem,
+    make("label", { for: "key" }, "Key"), key,
+    make("p", { class: "quiet" },
+      "Paste the key that you were given; it begins with qt_. This tab keeps it until you sign out or close the tab."),
+    make("button", { class: "main" }, "Sign in"),
+    make("p", { class: "quiet" }, "No key? Whoever runs the server makes one: ",
+      make("code", {}, "quittance keys create --name you --role support --expires 30d")));
+  async function signIn() {
+    keep({ key: key.value.trim() });
+    try {
+      if (/[^\x21-\x7e]/.test(session.key)) throw new Refused(401);
+      const found = await get("/v1/key");
+      if (!["read", "support", "server"].includes(found.role)) {
+        throw new Refused(403, { message: `A ${found.role} key is for apps. The console needs a key with the role ` +
+          "read, support or server." });
+      }
+      start(found);
+    } catch (error) {
+      sessionStorage.removeItem(STORE);
+      key.value = "";
+      const message = error.status === 401 ? "The server does not accept this key." : error.message;
+      problem.replaceChildren(text(message));
+      key.focus();
+    }
+  }
+  document.body.replaceChildren(make("main", { class: "narrow" }, form));
+  key.focus();
+}
+
+function start(found) {
+  who = found;
+  const field = make("input", {
+    id: "find", type: "search", name: "find", autocomplete: "off", spellcheck: "false", required: true, maxlength: 600,
+    "aria-label": "Find a customer: an id or its beginning, an e-mail address, a transaction or an order",
+  });
+  const tab = (label, view) => make("button", { type: "button", id: `to-${view}`, onclick: () => go({ view }) }, label);
+  document.body.replaceChildren(
+    make("header", {},
+      make("div", { class: "bar" },
+        make("button", { type: "button", class: "brand", onclick: () => go({ view: "overview" }) }, "Quittance"),
+        make("form", { class: "find", role: "search", onsubmit: (event) => {
+          event.preventDefault();
+          if (field.value.trim()) go({ view: "find", words: field.value.trim() });
+        } }, field, make("button", { class: "main" }, "Find")),
+        make("nav", { "aria-label": "Pages" }, tab("Overview", "overview"), tab("Audit", "audit")),
+        make("div", { class: "who" },
+          make("span", {}, text(who.name), " ", make("span", { class: "badge" }, who.role)),
+          button("Sign out", () => signOut("You have signed out. This tab has forgotten the key."), "plain"))),
+      make("div", { class: "bar app" }, text(who.bundleId), make("span", {}, "Times are UTC"),
+        isTime(who.expiresAt) && make("span", {}, "This key expires on ", time(who.expiresAt)))),
+    make("p", { id: "notice", class: "notice", role: "alert", hidden: true }),
+    make("main", { id: "main" }));
+  show();
+}
+
+// MARK: - Places
+
+// The address never changes: a place, which may have an id, is in the tab's storage, and the history has its number.
+function go(place) {
+  const places = [...session.places.slice(0, session.at + 1), place];
+  keep({ places, at: places.length - 1 });
+  history.pushState({ at: session.at }, "");
+  show();
+}
+
+const VIEWS = { overview: showOverview, find: showFind, customer: showCustomer, audit: showAudit };
+let turn = 0;
+
+/** Shows the present place. An answer that arrives after the next click is dropped. */
+async function show({ quietly = false } = {}) {
+  const mine = ++turn;
+  const place = session.places[session.at] ?? { view: "overview" };
+  const main = document.getElementById("main");
+  for (const name of Object.keys(VIEWS)) {
+    document.getElementById(`to-${name}`)?.setAttribute("aria-current", name === place.view ? "page" : "false");
+  }
+  if (!quietly) main.replaceChildren(make("p", { class: "quiet wait", role: "status" }, "Loading…"));
+  let content;
+  try {
+    content = await VIEWS[place.view](place);
+  } catch (error) {
+    if (!(error instanceof Refused)) console.error(error);
+    content = page("That did not work", problem(error), button("Try again", () => show()));
+  }
+  if (mine !== turn || !who || !content) return;
+  main.replaceChildren(...content);
+  if (!quietly) {
+    scrollTo(0, 0);
+    main.querySelector("h1")?.focus();
+  }
+}
+
+/** The parts of a page, with its title, which names nobody. */
+function page(title, ...children) {
+  document.title = `${title} – Quittance console`;
+  return [make("h1", { tabindex: "-1" }, title), ...children.flat().filter(Boolean)];
+}
+
+const problem = (error) => make("p", { class: "problem", role: "alert" }, error.message);
+const card = (title, ...children) => make("section", { class: "card" }, make("h2", {}, title), ...children);
+
+/** Something that arrives later than the rest of its page. */
+function later(promise, render) {
+  const node = make("div", { class: "later" }, make("p", { class: "quiet wait" }, "Loading…"));
+  promise.then(render).catch((error) => problem(error)).then((content) => {
+    node.replaceChildren(...[content].flat().filter(Boolean));
+  });
+  return node;
+}
+
+// MARK: - Tables
+
+const PAGE = 20;
+
+/** A table that shows 20 rows at once. A column is its title and what it shows of a row. */
+function table(caption, columns, rows, none = "None.") {
+  if (!rows.length) return make("p", { class: "quiet" }, none);
+  const body = make("tbody", { role: "rowgroup" });
+  const range = make("span", { role: "status" });
+  let first = 0;
+  const turnTo = (next) => {
+    first = next;
+    const shown = rows.slice(first, first + PAGE);
+    body.replaceChildren(...shown.map((row) => make("tr", { role: "row" }, columns.map(([title, cell]) =>
+      make("td", { role: "cell", "data-label": title }, make("div", {}, cell(row) ?? "–"))))));
+    if (rows.length <= PAGE) return;
+    text(`${count(first + 1)} to ${count(first + shown.length)} of ${count(rows.length)}`, range);
+    back.disabled = first === 0;
+    forth.disabled = first + PAGE >= rows.length;
+  };
+  const back = button("Newer", () => turnTo(Math.max(0, first - PAGE)), "plain");
+  const forth = button("Older", () => turnTo(first + PAGE), "plain");
+  const last = button("Oldest", () => turnTo(Math.floor((rows.length - 1) / PAGE) * PAGE), "plain");
+  const node = make("div", { class: "rows" },
+    make("table", { role: "table" }, make("caption", {}, caption),
+      make("thead", { role: "rowgroup" }, make("tr", { role: "row" },
+        columns.map(([title]) => make("th", { role: "columnheader", scope: "col" }, title)))),
+      body),
+    rows.length > PAGE && make("p", { class: "pager" }, back, forth, last, range));
+  turnTo(0);
+  return node;
+}
+
+// MARK: - Small things that several pages show
+
+const ENVIRONMENTS = {
+  Production: ["production", "production"], Sandbox: ["sandbox", "sandbox"], Xcode: ["xcode", "xcode"],
+  LocalTesting: ["xcode", "localTesting"],
+};
+const environmentStyle = (name) => ENVIRONMENTS[name]?.[0] ?? "xcode";
+const environmentQuery = (name) => ENVIRONMENTS[name]?.[1];
+const environment = (name) => name && make("span", { class: `badge ${environmentStyle(name)}` }, name);
+
+const isUUID = (id) => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id);
+// People know the app's own ids, and not the account tokens.
+const best = (ids) => ids.find((id) => !isUUID(id)) ?? ids[0];
+const customerLink = (id) => id && button(id, () => go({ view: "customer", id }), "link");
+const price = (item) => typeof item.price === "number"
+  ? `${(item.price / 1000).toLocaleString("en-GB", { minimumFractionDigits: 2 })} ${item.currency ?? ""}` : "–";
+
+function customerList(items, none) {
+  if (!items.length) return make("p", { class: "quiet" }, none);
+  return make("ul", { class: "list" }, items.map((item) => make("li", {},
+    customerLink(best(item.ids)), " ",
+    item.entitlements.length
+      ? item.entitlements.map((one) => make("span", { class: "badge has" }, one.name)) : make("span",
+        { class: "quiet" }, "has nothing now"),
+    item.ids.length > 1 && make("div", { class: "quiet small" }, "also ",
+      item.ids.filter((id) => id !== best(item.ids)).map((id, index) => [index ? ", " : "", id])))));
+}
+
+const gained = (event) => {
+  const names = (list) => new Set((list ?? []).map((one) => one.name));
+  const [before, after] = [names(event.entitlementsBefore), names(event.entitlementsAfter)];
+  return [...[...after].filter((name) => !before.has(name)).map((name) => [true, name]),
+    ...[...before].filter((name) => !after.has(name)).map((name) => [false, name])];
+};
+
+function eventTable(events, withCustomer, none) {
+  return table("Events, the newest first", [
+    ["When", (event) => time(event.recordedAt)],
+    ["What", (event) => [words(event.kind), (event.detail || event.correction?.reason) &&
+      make("div", { class: "quiet small" }, event.detail || event.correction.reason)]],
+    withCustomer && ["Customer", (event) => customerLink(event.customer)],
+    ["Product", (event) => event.productId ?? event.grantId],
+    ["Access", (event) => gained(event).map(([has, name]) =>
+      make("span", { class: has ? "badge has" : "badge lost" }, (has ? "+ " : "− ") + name))],
+    ["Where", (event) => environment(event.environment)],
+    ["", (event) => button("Details", () => showValue("Event", event), "plain")],
+  ].filter(Boolean), events, none);
+}
+
+/** Lines of JSON, each a text by itself. */
+function lines(value) {
+  const all = JSON.stringify(value, null, 2).split("\n");
+  const bound = 2000;
+  return make("div", { class: "code", tabindex: "0", role: "group", "aria-label": "JSON" },
+    all.slice(0, bound).map((line) => make("div", {}, line)),
+    all.length > bound && make("div", {}, `… ${plural(all.length - bound, "line")} more`));
+}
+
+/** A panel above the page. It gives the focus back. */
+function panel(title, ...children) {
+  const opener = document.activeElement;
+  const heading = make("h2", { id: "panel-title", tabindex: "-1" }, title);
+  const node = make("dialog", { "aria-labelledby": "panel-title" }, heading, ...children);
+  node.addEventListener("close", () => {
+    node.remove();
+    (opener?.isConnected ? opener : document.querySelector("h1"))?.focus();
+  });
+  document.body.append(node);
+  node.showModal();
+  return node;
+}
+
+function showValue(title, value) {
+  const node = panel(title, lines(value), make("p", { class: "buttons" }, button("Close", () => node.close(), "main")));
+}
+
+// MARK: - The front page
+
+async function showOverview() {
+  const found = await get("/v1/overview");
+  const tile = (title, value, isBad, note) => make("div", { class: isBad ? "tile bad" : "tile" },
+    make("div", { class: "quiet" }, title), make("div", { class: "big" }, value),
+    note && make("div", { class: "quiet small" }, note));
+  const waiting = found.waitingEndpoints ?? [], unknown = found.unknownProducts ?? [];
+  const concerns = found.concerns ?? [];
+  const newest = found.newestNotificationAt;
+  return page("Overview",
+    concerns.length
+      ? make("section", { class: "card bad" }, make("h2", {}, plural(concerns.length, "concern")),
+        make("ul", { class: "list" }, concerns.map((one) =>
+          make("li", {}, one.message, make("div", { class: "quiet small" }, one.code)))))
+      : make("p", { class: "card fine" }, "No concerns: the server runs as it should."),
+    make("div", { class: "tiles" },
+      tile("Newest notification", isTime(newest) ? distance(newest, found.asOf) : "none yet", false,
+        isTime(newest) && time(newest)),
+      tile("Endpoints that wait", count(waiting.length), waiting.length > 0),
+      tile("Failed jobs", count(found.failedJobs ?? 0), found.failedJobs > 0),
+      tile("Unknown products", count(unknown.length), unknown.length > 0)),
+    card("Notifications of the App Store", bars(found.notifications ?? [])),
+    waiting.length > 0 && card("Endpoints that wait", table("Endpoints whose events wait", [
+      ["Endpoint", (one) => one.url], ["State", (one) => words(one.state)],
+      ["", (one) => button("Details", () => showValue("Endpoint", one), "plain")],
+    ], waiting)),
+    unknown.length > 0 && card("Bought, and not in the configuration", table("Unknown products", [
+      ["Product", (one) => one.productId], ["Purchases", (one) => one.count === undefined ? "–" : count(one.count)],
+    ], unknown)),
+    make("div", { class: "columns" },
+      card("Newest customers", later(get("/v1/customers", { newest: true, limit: PAGE }),
+        (list) => customerList(list.items, "No customer yet."))),
+      card("Newest events", later(get("/v1/events", { newest: true, limit: PAGE }),
+        (list) => eventTable(list.items, true, "No event yet.")))));
+}
+
+/** Notifications an hour. Widths and heights are percentages, so that the picture has the width of its place. */
+function bars(hours) {
+  if (!hours.length) return make("p", { class: "quiet" }, "None.");
+  const most = Math.max(1, ...hours.map((hour) => hour.count)), width = 100 / hours.length;
+  const total = hours.reduce((sum, hour) => sum + hour.count, 0);
+  const drawing = make("svg:svg", { class: "bars", role: "img", height: 120, width: "100%",
+    "aria-label": `${plural(total, "notification")} in ${plural(hours.length, "hour")}, at most ${most} in one` },
+    make("svg:line", { class: "axis", x1: "0", x2: "100%", y1: "99", y2: "99" }),
+    hours.map((hour, index) => {
+      const height = hour.count ? Math.max(2, hour.count / most * 80) : 0;
+      return make("svg:rect", { class: "bar-of-hour", x: `${index * width + width * 0.12}%`, width: `${width * 0.76}%`,
+        y: 98 - height, height }, make("svg:title", {}, `${moment(hour.from)}: ${hour.count}`));
+    }),
+    [0, 1, 2, 3].map((part) => {
+      const hour = hours[Math.floor(part * hours.length / 4)];
+      return make("svg:text", { x: `${part * 25}%`, y: 115 }, `${moment(hour.from, "day")} ${moment(hour.from, "hour")}`);
+    }),
+    make("svg:text", { x: "0", y: 11 }, `at most ${count(most)} an hour`));
+  return [make("p", { class: "quiet" }, `${plural(total, "notification")} in the last ${plural(hours.length, "hour")}`),
+    drawing,
+    make("details", {}, make("summary", {}, "The same as a table"), table("Notifications an hour", [
+      ["Hour", (hour) => time(hour.from)], ["Notifications", (hour) => count(hour.count)],
+    ], [...hours].reverse()))];
+}
+
+// MARK: - Find
+
+// An order id has capital letters and digits. Only the App Store knows it, so asking costs a second click.
+const isOrder = (id) => /^(?=.*[A-Z])[A-Z0-9]{6,64}$/.test(id);
+
+async function showFind({ words: id }) {
+  const [byEmail, begun] = await Promise.all([
+    id.includes("@") ? get("/v1/customers", { email: id }) : { items: [] },
+    get("/v1/customers", { prefix: id, limit: PAGE }).catch(() => ({ items: [] })),
+  ]);
+  const customers = [...new Map([...byEmail.items, ...begun.items].map((item) => [item.ids[0], item])).values()];
+  const isExact = (item) => item.ids.includes(id) || byEmail.items.includes(item);
+  const exact = customers.filter(isExact);
+  // What is exactly this needs no list. What begins with it may still be a transaction or an order.
+  if (exact.length === 1) return open(best(exact[0].ids));
+  let refusal;
+  if (!customers.length && !isOrder(id)) {
+    try {
+      return await open(id);
+    } catch (error) {
+      if (error.status !== 404 && error.status !== 400) throw error;
+      refusal = error.message;
+    }
+  }
+  return page("Find", make("p", {}, "Searched for ", make("b", {}, id)),
+    customers.length > 0 && card("Customers", customerList(customers), customers.length >= PAGE &&
+      make("p", { class: "quiet" }, `These are the first ${PAGE}. Type more of the id.`)),
+    !customers.length && make("p", { class: "card" }, refusal ?? "No customer has an id that begins so.", make("br"),
+      make("span", { class: "quiet" }, "You can look for an id of the app and its beginning, an e-mail address, the number " +
+        "of a transaction, and the order id in Apple's e-mail.")),
+    isOrder(id) && card("Is it an order id?",
+      make("p", {}, "An order id is in the e-mail from Apple, for example MV5G8XK2PQ. Only the App Store knows which " +
+        "purchase it is. Asking changes nothing."),
+      button("Ask the App Store", () => go({ view: "customer", id }), "main")));
+
+  function open(name) {
+    const place = { view: "customer", id: name };
+    return showCustomer(place, () => keep({ places: session.places.with(session.at, place) }));
+  }
+}
+
+// MARK: - The customer
+
+async function showCustomer({ id, pick }, isFound = () => {}) {
+  const { items } = await get(path`/v1/support/${id}`);
+  isFound();
+  if (items.length > 1 && pick === undefined) {
+    return page("Several have this id", card("Which one?", make("ul", { class: "list" }, items.map((item, index) =>
+      make("li", {}, button(best(item.ids) ?? item.id, () => go({ view: "customer", id, pick: index }), "link"), " ",
+        item.ids.length ? item.ids.join(", ") : "a purchase that belongs to no customer")))));
+  }
+  const customer = items[pick ?? 0];
+  const isOwned = customer.ids.length > 0;
+  const name = best(customer.ids) ?? customer.id;
+  // Gifts are few and needed by the first panel, so the page waits for them.
+  customer.grants = isOwned ? (await get(path`/v1/customers/${name}/grants`)).items : [];
+  const order = Object.keys(ENVIRONMENTS);
+  const environments = [...customer.environments].sort((one, other) =>
+    order.indexOf(one.environments[0]) - order.indexOf(other.environments[0]));
+  document.title = "Customer – Quittance console";
+  const since = customer.asOf - 90 * DAY;
+  return [
+    make("div", { class: "title" },
+      make("h1", { tabindex: "-1" }, isOwned ? name : `Purchase ${customer.id}`),
+      button("Read again", () => show(), "plain")),
+    make("p", { class: "quiet" }, isOwned ? "Customer" : "A purchase that belongs to no customer", ", as of ",
+      time(customer.asOf)),
+    make("div", { class: "sides" },
+      make("div", {},
+        environments.length ? environments.map((one) => environmentCard(customer, one))
+          : make("p", { class: "card" }, "This customer has bought nothing and was given nothing.")),
+      make("aside", {},
+        may.change() && actionsCard(customer, name),
+        isOwned && card("Ids", make("ul", { class: "list" }, customer.ids.map((one, index) => make("li", {}, one,
+          index === 0 && make("div", { class: "quiet small" }, "events name the customer by this id"))))),
+        card("Attributes", make("dl", {}, Object.entries(customer.attributes ?? {}).map(([key, value]) => [
+          make("dt", {}, key), make("dd", {}, value.value ?? "–",
+            make("div", { class: "quiet small" }, "since ", time(value.updatedAt)))])),
+          !Object.keys(customer.attributes ?? {}).length && make("p", { class: "quiet" }, "None.")),
+        card("Environments that count", make("p", {}, customer.counted.map((one) => [environment(one), " "]))))),
+    card("Documents of the App Store", make("p", { class: "quiet" }, "The ten that were signed last."), table(
+      "Documents, the newest first", [
+        ["Signed", (one) => time(one.signedDate)], ["Received", (one) => time(one.receivedAt)],
+        ["Document", (one) => [words(one.kind), one.notificationType && make("div", { class: "small" },
+          one.notificationType + (one.subtype ? " " + one.subtype : ""))]],
+        ["Where", (one) => environment(one.environment)],
+        ["", (one) => documentButton(one.id, one.environment)],
+      ], customer.documents ?? [])),
+    isOwned && card("Events of the last 90 days", later(
+      get("/v1/events", { newest: true, customer: name, limit: 100 }), (list) => {
+        const recent = list.items.filter((event) => event.recordedAt >= since);
+        return [list.items.length >= 100 && recent.length >= 100 &&
+          make("p", { class: "quiet" }, "The newest 100."), eventTable(recent, false, "None.")];
+      })),
+    isOwned && card("Audit", later(get("/v1/audit", { customerId: name, limit: PAGE }),
+      (list) => auditTable(list.items, false, "Nobody has changed anything."))),
+  ].filter(Boolean);
+}
+
+const documentButton = (id, place) => id && button("Document", () => showDocument(id, place), "plain");
+
+function environmentCard(customer, one) {
+  const name = one.environments[0];
+  const isCounted = customer.counted.includes(name);
+  const gifts = customer.grants.filter((grant) => grant.environment === name);
+  return make("section", { class: `card environment ${environmentStyle(name)}` },
+    make("h2", {}, environment(name), name === "Production" ? "" : " No money was paid here."),
+    !isCounted && make("p", { class: "problem" }, `${name} does not count for this customer: the app gets none of it.`),
+    make("ul", { class: "sentences" }, (one.sentences ?? []).map((sentence) => make("li", {}, sentence))),
+    one.timeline?.length > 0 && timeline(one.timeline, customer.asOf),
+    make("h3", {}, "Access now"),
+    table("Access now", [
+      ["May use", (item) => item.name], ["Until", (item) => time(item.until, "no end")],
+      ["Because of", (item) => words(item.reason)], ["Product", (item) => item.productId ?? "a gift"],
+    ], one.entitlements, "Nothing."),
+    gifts.length > 0 && [make("h3", {}, "Gifts"), table("Gifts", [
+      ["Gives", (gift) => gift.entitlement], ["From", (gift) => time(gift.from)],
+      ["Until", (gift) => time(gift.until, "no end")], ["Why", (gift) => gift.why],
+      ["By", (gift) => gift.by],
+      ["State", (gift) => gift.isActive ? "runs" : gift.endedAt ? ["ended ", time(gift.endedAt)] : "over"],
+      ["", (gift) => gift.isActive && may.change()
+        ? button("End…", () => act("endGift", customer, { gift: gift.id }), "plain") : ""],
+    ], [...gifts].reverse())],
+    one.subscriptions.length > 0 && [make("h3", {}, "Subscriptions"), table("Subscriptions", [
+      ["Subscription", (item) => [item.productId, make("div", { class: "quiet small" }, item.originalTransactionId)]],
+      ["Status", (item) => words(item.status)],
+      ["Access until", (item) => time(item.accessUntil, "no end")],
+      ["Renews", (item) => item.willRenew === true ? "yes" : item.willRenew === false ? "no" : "unknown"],
+      ["Next price", (item) => price({ price: item.renewal?.renewalPrice, currency: item.renewal?.currency })],
+    ], one.subscriptions)],
+    make("h3", {}, "Purchases"),
+    table("Purchases, the newest first", [
+      ["Bought", (item) => time(item.purchaseDate)],
+      ["Product", (item) => [item.productId, make("div", { class: "quiet small" }, item.transactionId)]],
+      ["Until", (item) => time(item.expiresDate)], ["Price", price],
+      ["State", (item) => purchaseState(item, customer.asOf)],
+      ["", (item) => documentButton(item.evidence?.id, name)],
+    ], [...one.purchases].sort((a, b) => (b.purchaseDate ?? 0) - (a.purchaseDate ?? 0))));
+}
+
+function purchaseState(item, now) {
+  if (item.refused) return make("span", { class: "badge lost" }, "denied");
+  if (isTime(item.revocationDate)) return [make("span", { class: "badge lost" }, "refunded"), " ", time(item.revocationDate)];
+  if (item.isUpgraded) return "upgraded";
+  const kind = item.offerDiscountType === "FREE_TRIAL" ? "trial, " : item.offerType ? "offer, " : "";
+  if (!isTime(item.expiresDate)) return kind + "bought";
+  return kind + (item.expiresDate > now ? "runs" : "over");
+}
+
+// MARK: - The time line
+
+const STATES = {
+  trial: "trial", offer: "offer", paid: "paid", chargedAhead: "charged ahead", grace: "grace: the charge failed",
+  retry: "no access: Apple retries the charge", gap: "no access", upgraded: "upgraded", revoked: "refunded or revoked",
+  given: "given", stale: "renewal not heard of",
+};
+const SHAPES = {
+  purchase: "M0 -5a5 5 0 1 0 .01 0z", refund: "M-6 -5h12l-6 10z", refundReversed: "M-6 5h12l-6 -10z",
+  granted: "M0 -6l6 6l-6 6l-6 -6z", ended: "M-4.5 -4.5h9v9h-9z", other: "M-1.5 -6h3v12h-3z",
+};
+const stateName = (state) => STATES[state] ?? words(state);
+// What is narrower than this part of the picture, in percent, joins its neighbour: the picture stays small.
+const NARROWEST = 0.25, MOST_LANES = 24, LANE = 30;
+
+function scale(entries, now) {
+  const times = entries.flatMap((entry) => [...(entry.bands ?? []).flatMap((band) => [band.from, band.to]),
+    ...(entry.marks ?? []).map((mark) => mark.at)]).filter(isTime);
+  const start = Math.min(now - DAY, ...[times.reduce((a, b) => Math.min(a, b), now)]);
+  // An end that is far ahead would leave no room for the past.
+  const most = now + Math.max(45 * DAY, (now - start) * 0.4);
+  const end = Math.max(now + (now - start) * 0.05, Math.min(most, times.reduce((a, b) => Math.max(a, b), now)));
+  const at = (value) => Math.round(Math.min(1, Math.max(0, (value - start) / (end - start))) * 1e5) / 1e3;
+  return { end, at, marks: ticks(start, end) };
+}
+
+/** At most seven round times. */
+function ticks(start, end) {
+  const steps = [["hour", HOUR], ["hour", 6 * HOUR], ["day", DAY], ["day", 7 * DAY], ["month", 30 * DAY, 1],
+    ["month", 91 * DAY, 3], ["month", 182 * DAY, 6], ["year", 365 * DAY, 12], ["year", 1096 * DAY, 36],
+    ["year", 3653 * DAY, 120], ["year", 36525 * DAY, 1200]];
+  const [format, size, months] = steps.find((step) => (end - start) / step[1] <= 7) ?? steps.at(-1);
+  const first = new Date(start), found = [];
+  const month = months && first.getUTCFullYear() * 12 + first.getUTCMonth();
+  for (let index = 1; index < 9; index += 1) {
+    const next = months && (Math.floor(month / months) + index) * months;
+    const value = months ? Date.UTC(Math.floor(next / 12), next % 12) : (Math.floor(start / size) + index) * size;
+    if (value > start && value < end) found.push([value, moment(value, format)]);
+  }
+  return found;
+}
+
+function joined(bands, at) {
+  const result = [];
+  for (const band of [...bands].sort((a, b) => a.from - b.from)) {
+    const from = at(band.from), to = at(band.to ?? Infinity), last = result.at(-1);
+    if (last && to - from < NARROWEST * 4 && from - last.to < NARROWEST && (last.state === band.state ||
+      to - last.from < NARROWEST)) {
+      last.to = Math.max(last.to, to);
+      last.bands.push(band);
+    } else result.push({ state: band.state, from, to, bands: [band] });
+  }
+  return result;
+}
+
+function timeline(entries, now) {
+  const { at, end, marks } = scale(entries, now);
+  const newest = (entry) => Math.max(...[...(entry.bands ?? []).map((band) => band.to ?? Infinity),
+    ...(entry.marks ?? []).map((mark) => mark.at), 0].slice(-PAGE));
+  // Purchases that are points only share a lane.
+  const points = entries.filter((entry) => !entry.bands?.length);
+  const lanes = entries.filter((entry) => entry.bands?.length).sort((a, b) => newest(b) - newest(a));
+  const shown = lanes.slice(0, MOST_LANES);
+  if (points.length) {
+    shown.push({ kind: "points", productId: points.length === 1 ? points[0].productId : undefined, bands: [],
+      marks: points.flatMap((entry) => entry.marks ?? []) });
+  }
+  const states = [...new Set(entries.flatMap((entry) => (entry.bands ?? []).map((band) => band.state)))];
+  const upright = (style, height) => (value) =>
+    make("svg:line", { class: style, x1: `${at(value)}%`, x2: `${at(value)}%`, y1: "0", y2: height });
+  const rows = entries.flatMap((entry) => [
+    ...(entry.bands ?? []).map((band) => ({ entry, at: band.from, to: band.to, what: stateName(band.state), id: band.transactionId, isBand: true })),
+    ...(entry.marks ?? []).map((mark) => ({ entry, at: mark.at, what: mark.text || words(mark.kind), id: mark.transactionId })),
+  ]).sort((a, b) => b.at - a.at);
+  return make("figure", { class: "timeline" },
+    make("figcaption", {}, "Time line"),
+    make("div", { class: "lanes", "aria-hidden": "true" },
+      shown.map((lane) => make("div", { class: "lane" },
+        make("div", { class: "lane-name small" }, laneName(lane), lane.entitlement &&
+          make("span", { class: "quiet" }, ` gives ${lane.entitlement}`)),
+        drawLane(lane, at, end, marks.map(([value]) => upright("grid", LANE)(value)), upright("now", LANE)(now)))),
+      make("svg:svg", { class: "scale", width: "100%", height: 18 },
+        marks.map(([value, label], index) => at(value) < 92 && Math.abs(at(value) + 3 - at(now)) > 6 &&
+          make("svg:text", { class: index % 2 ? "odd" : "", x: `${at(value)}%`, y: 13 }, label)),
+        make("svg:text", { class: at(now) > 90 ? "now-word end" : "now-word", x: `${at(now)}%`, y: 13 }, "now"))),
+    make("p", { class: "legend small", "aria-hidden": "true" }, states.map((state) =>
+      make("span", {}, make("svg:svg", { width: 16, height: 12 }, make("svg:rect", {
+        class: `band ${STATES[state] ? state : "stale"}`, x: 0.5, y: 0.5, width: 15, height: 11 })), stateName(state)))),
+    lanes.length > MOST_LANES && make("p", { class: "quiet" }, `${plural(lanes.length - MOST_LANES, "older line")} only in the table.`),
+    make("details", {}, make("summary", {}, "The time line as a table"), table("The time line, the newest first", [
+      ["From", (row) => time(row.at)], ["To", (row) => row.isBand ? time(row.to, "no end") : ""],
+      ["What", (row) => row.what], ["Of", (row) => laneName(row.entry)], ["Transaction", (row) => row.id],
+    ], rows)));
+}
+
+const laneName = (lane) => lane.productId ?? (lane.kind === "grant" ? `Gift ${lane.entitlement ?? ""}`
+  : lane.kind === "points" ? "One-time purchases" : lane.id);
+
+function drawLane(lane, at, end, grid, now) {
+  const places = new Map();
+  for (const mark of lane.marks ?? []) {
+    const place = Math.round(at(mark.at) / NARROWEST / 2) * NARROWEST * 2;
+    places.set(place, [...(places.get(place) ?? []).slice(-9), mark]);
+  }
+  return make("svg:svg", { class: "lane-drawing", width: "100%", height: LANE }, grid,
+    joined(lane.bands ?? [], at).map((band) => make("svg:svg", { x: `${band.from}%`, y: 5, height: 20, "data-state": band.state,
+      width: `${Math.max(band.to - band.from, NARROWEST)}%` },
+      make("svg:title", {}, `${band.bands.length > 1 ? `${band.bands.length} periods: ` : ""}${stateName(band.state)}, ` +
+        `${moment(band.bands[0].from)} to ${band.bands.at(-1).to ? moment(band.bands.at(-1).to) : "no end"}`),
+      make("svg:rect", { class: `band ${STATES[band.state] ? band.state : "stale"}`, x: 0.5, y: 0.5, width: "100%", height: 19 }),
+      band.to - band.from > 4 && make("svg:text", { class: "band-name", x: 6, y: 14 }, stateName(band.state) +
+        (band.bands.at(-1).to > end ? `, until ${moment(band.bands.at(-1).to, "date")} →` : band.bands.at(-1).to ? "" : ", no end →")))),
+    now,
+    [...places].map(([place, marks]) => make("svg:svg", { class: "mark-at", x: `${place}%`, y: 15 },
+      make("svg:title", {}, marks.map((mark) => `${moment(mark.at)}: ${mark.text || words(mark.kind)}`).join("; ")),
+      make("svg:path", { class: `mark ${SHAPES[marks.at(-1).kind] ? marks.at(-1).kind : "other"}`,
+        d: SHAPES[marks.at(-1).kind] ?? SHAPES.other }))));
+}
+
+// MARK: - A document
+
+/** The payload of a token, and the payloads of the tokens within. A page checks no signature: the server has. */
+function payload(token, depth = 0) {
+  const parts = String(token).split(".");
+  if (parts.length !== 3 || depth > 3) return undefined;
+  try {
+    const bytes = atob(parts[1].replaceAll("-", "+").replaceAll("_", "/"));
+    const value = JSON.parse(new TextDecoder().decode(Uint8Array.from(bytes, (one) => one.charCodeAt(0))));
+    const opened = (inner) => typeof inner === "string" && inner.startsWith("eyJ") ? payload(inner, depth + 1) ?? inner
+      : Array.isArray(inner) ? inner.map(opened)
+        : inner && typeof inner === "object"
+          ? Object.fromEntries(Object.entries(inner).map(([name, one]) => [name, opened(one)])) : inner;
+    return opened(value);
+  } catch {
+    return undefined;
+  }
+}
+
+const LONGEST_DOCUMENT = 20_000;
+
+async function showDocument(id, place) {
+  const body = make("div", {}, make("p", { class: "quiet wait" }, "Loading…"));
+  const node = panel("Document", body, make("p", { class: "buttons" }, button("Close", () => node.close(), "main")));
+  node.classList.add("wide");
+  try {
+    const found = await get(path`/v1/evidence/${id}`, { explain: true, environment: environmentQuery(place) });
+    const decoded = found.payload ?? payload(found.document);
+    const isJSON = decoded !== undefined && decoded !== null;
+    body.replaceChildren(
+      make("p", {}, environment(found.environment), " ", words(found.kind),
+        [found.notificationType, found.subtype].filter(Boolean).map((one) => [" ", make("b", {}, one)])),
+      make("dl", {}, make("dt", {}, "Signed"), make("dd", {}, time(found.signedDate)),
+        make("dt", {}, "Received"), make("dd", {}, time(found.receivedAt)), make("dt", {}, "Name"), make("dd", {}, found.id)),
+      ...(found.checks ? [make("h3", {}, "Checks"), make("ul", { class: "checks" }, found.checks.map((check) =>
+        make("li", { class: check.passed === false ? "failed" : check.passed ? "passed" : "skipped" },
+          make("b", {}, check.passed === false ? "✗ failed " : check.passed ? "✓ passed " : "– not done "),
+          words(check.name), check.text && make("div", { class: "quiet small" }, check.text))))] : []),
+      make("h3", {}, "What it says"),
+      isJSON ? lines(decoded) : make("p", { class: "quiet" }, "This document is not JSON; it is an app receipt."),
+      make("details", {}, make("summary", {}, "The document as it was signed"),
+        make("div", { class: "code", tabindex: "0", role: "group", "aria-label": "Document" },
+          text(String(found.document ?? "").slice(0, LONGEST_DOCUMENT)),
+          String(found.document ?? "").length > LONGEST_DOCUMENT && make("div", {}, "…"))));
+  } catch (error) {
+    body.replaceChildren(problem(error));
+  }
+}
+
+// MARK: - Audit
+
+function auditTable(items, withCustomer, none) {
+  return table("Changes, the newest first", [
+    ["When", (one) => time(one.at)],
+    ["Who", (one) => [one.by ?? one.keyName ?? "–", one.role && [" ", make("span", { class: "badge" }, one.role)],
+      one.by && one.keyName && make("div", { class: "quiet small" }, "with the key ", one.keyName)]],
+    ["What", (one) => [words(one.operation), one.subject && make("div", { class: "quiet small" }, one.subject)]],
+    withCustomer && ["Customer", (one) => customerLink(one.customerId)],
+    ["Reason", (one) => one.reason], ["Outcome", (one) => words(one.outcome)],
+  ].filter(Boolean), items, none);
+}
+
+async function showAudit(place) {
+  const { customerId = "", from = "", to = "", after } = place;
+  const day = (value, days) => value ? Date.parse(value + "T00:00:00Z") + days * DAY : undefined;
+  const list = await get("/v1/audit", { customerId, from: day(from, 0), to: day(to, 1), after, limit: 100 });
+  const field = (label, id, attributes) => make("label", {}, label, make("input", { id, ...attributes }));
+  const form = make("form", { class: "card filter", onsubmit: (event) => {
+    event.preventDefault();
+    const value = (id) => document.getElementById(id).value.trim();
+    go({ view: "audit", customerId: value("audit-customer"), from: value("audit-from"), to: value("audit-to") });
+  } },
+    field("Customer", "audit-customer", { type: "text", value: customerId, autocomplete: "off", spellcheck: "false" }),
+    field("From", "audit-from", { type: "date", value: from }), field("To", "audit-to", { type: "date", value: to }),
+    make("button", { class: "main" }, "Show"));
+  return page("Audit", make("p", { class: "quiet" }, "What people and backends have changed with a key or a command."), form,
+    make("section", { class: "card" }, auditTable(list.items, true, "Nothing was changed."),
+      list.nextCursor && button("Earlier changes", () => go({ ...place, after: list.nextCursor }), "plain")));
+}
+
+// MARK: - What support may do
+
+/** The purchases of a customer, each once, the newest first. */
+function chains(customer) {
+  const found = new Map();
+  for (const item of customer.environments.flatMap((one) => one.purchases)) {
+    const key = `${item.environment} ${item.originalTransactionId}`;
+    if (found.get(key)?.at > item.purchaseDate) continue;
+    found.set(key, { key, id: item.originalTransactionId, name: item.productId, at: item.purchaseDate, isDenied: !!item.refused,
+      place: item.environment, query: { environment: environmentQuery(item.environment) } });
+  }
+  return [...found.values()].sort((a, b) => b.at - a.at);
+}
+
+// More purchases than this are no list to choose from.
+const MOST_CHOICES = 200;
+
+/** A field that chooses a purchase, and the purchase that is chosen. */
+function purchaseField(list) {
+  const options = list.slice(0, MOST_CHOICES).map((chain) =>
+    [chain.key, `${chain.name}, bought ${moment(chain.at, "date")} (${chain.id}, ${chain.place})`]);
+  const hint = list.length > MOST_CHOICES && `The newest ${MOST_CHOICES} purchases.`;
+  return [{ name: "purchase", label: "Purchase", options, hint }, ({ purchase }) => list.find((one) => one.key === purchase)];
+}
+
+function randomId() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
+}
+
+/** The end of a gift as a person types it: days, which end at midnight in UTC as those of the commands, or a date. */
+function until(typed, now) {
+  const days = /^(\d{1,4}) ?d?(ays?)?$/i.exec(typed);
+  if (days) return Number(days[1]) > 0 ? (Math.floor(now / DAY) + 1 + Number(days[1])) * DAY : undefined;
+  const date = /^\d{4}-\d\d-\d\d$/.test(typed) ? Date.parse(typed + "T00:00:00Z") : NaN;
+  return date > now ? date : undefined;
+}
+
+const undone = (reason) => `undone: ${reason}`.slice(0, 500);
+const onlyServer = (what) => !may.link() && `Only a server key can ${what} again.`;
+
+/**
+ * Each makes a panel for a customer, or nothing if it does not apply: fields, what will happen (nothing while a field is
+ * empty, a text that asks for a correction, or sentences), and the request, with what undoes it. `twice` asks again.
+ */
+const ACTIONS = {
+  give(customer, name) {
+    if (!customer.ids.length) return null;
+    const known = who.entitlements ?? [...new Set([...customer.environments.flatMap((one) => [
+      ...one.entitlements.map((item) => item.name), ...(one.timeline ?? []).map((item) => item.entitlement)]),
+    ...customer.grants.map((grant) => grant.entitlement)].filter(Boolean))];
+    const id = randomId(), grants = path`/v1/customers/${name}/grants`;
+    return {
+      title: "Give days",
+      fields: [
+        { name: "entitlement", label: "What", options: known.length ? known.map((one) => [one, one]) : undefined,
+          hint: !known.length && "The name of an entitlement, such as pro." },
+        { name: "until", label: "For how long", value: "30d", hint: "Days such as 30d, or the date of the end: 2027-02-05." },
+        { name: "place", label: "Where", options: [["Production", "Production: the app of the App Store"],
+          ["Sandbox", "Sandbox: TestFlight and App Review"]] }],
+      effect({ entitlement, until: typed, place }) {
+        const end = until(typed, customer.asOf);
+        if (!entitlement) return undefined;
+        if (!end) return "Type a number of days, or a date ahead.";
+        const pays = customer.environments.some((one) => one.subscriptions.some((item) => item.hasAccess && item.willRenew));
+        return [`${name} may use ${entitlement} until ${moment(end)} UTC, at once and without paying (${place}).`,
+          "The App Store is not told.", pays && "The customer's subscription goes on, and Apple charges it as before."];
+      },
+      async run({ entitlement, until: typed, place, reason, by }) {
+        const grant = await ask("POST", grants, { environment: environmentQuery(place) },
+          { id, entitlement, until: until(typed, customer.asOf), why: reason, by, new: false });
+        return { done: `${name} has ${grant.entitlement} until ${moment(grant.until)} UTC.`,
+          undo: ["End this gift", () => ask("POST", path`/v1/customers/${name}/grants/${grant.id}/end`, {}, { by })] };
+      },
+    };
+  },
+  endGift(customer, name, given) {
+    const list = customer.grants.filter((grant) => grant.isActive);
+    const chosen = ({ gift }) => list.find((grant) => grant.id === gift);
+    return list.length && {
+      title: "End a gift",
+      fields: [{ name: "gift", label: "Gift", value: given.gift, options: list.map((grant) => [grant.id,
+        `${grant.entitlement} until ${isTime(grant.until) ? moment(grant.until) : "no end"}, ${grant.environment}: ${grant.why}`]) }],
+      effect: (values) => [`${chosen(values).entitlement} ends for ${name} now, unless a purchase gives it too.`],
+      async run(values) {
+        const { id, entitlement, why, until: end, environment: place } = chosen(values), by = values.by;
+        await ask("POST", path`/v1/customers/${name}/grants/${id}/end`, {}, { by });
+        const again = { id: randomId(), entitlement, why, by, new: false, ...(isTime(end) ? { until: end } : { forever: true }) };
+        return { done: `The gift of ${entitlement} has ended.`, undo: ["Give it again", () =>
+          ask("POST", path`/v1/customers/${name}/grants`, { environment: environmentQuery(place) }, again)] };
+      },
+    };
+  },
+  move(customer, name) {
+    const list = chains(customer), [field, chosen] = purchaseField(list);
+    return list.length && {
+      title: "Move a purchase",
+      fields: [field, { name: "to", label: "To the customer with the id" },
+        { name: "isNew", label: "Nobody has this id yet: make a new customer", isCheck: true }],
+      effect: (values) => values.to && [
+        `${chosen(values).name} (${chosen(values).id}) belongs to ${values.to} alone, at once.`,
+        customer.ids.length > 0 && `${name} loses what it gives.`, "Later documents and claims of apps do not change this."],
+      async run({ to, isNew, reason, ...values }) {
+        const { id, query, name: product } = chosen(values);
+        const before = (await get(path`/v1/transactions/${id}`, query)).customers ?? [];
+        const move = (body) => ask("POST", path`/v1/transactions/${id}/move`, query, body);
+        await move({ customers: [to], reason, new: isNew });
+        return { done: `${product} belongs to ${to}.`, undo: before.length > 0 && before.length <= 10 && ["Move it back to " +
+          before.map((one) => one === customer.ids[0] ? name : one).join(", "), () =>
+          move({ customers: before, reason: undone(reason), new: false })] };
+      },
+    };
+  },
+  deny: (customer) => denial(customer, false, "Deny a purchase", "deny", "allow", (chain) => [
+    `${chain.name} (${chain.id}) gives nothing from now on, although it was bought, until somebody allows it.`,
+    "Apple refunds nothing, and goes on charging a subscription."]),
+  allow: (customer) => denial(customer, true, "Allow a denied purchase", "allow", "deny", (chain) => [
+    `${chain.name} (${chain.id}) gives again what it gave before it was denied.`]),
+  unlink: (customer) => separation(customer, "Take an id off", "Id", (id) => [
+    `${id} then belongs to nobody. The purchases stay with this customer.`, "An app that asks with this id finds nothing.",
+    onlyServer("add the id")], async (id, rest, reason) => {
+    await ask("POST", path`/v1/customers/${rest}/unlink`, {}, { alias: id, reason });
+    return `${id} belongs to nobody.`;
+  }, "Add the id again"),
+  unmerge: (customer) => separation(customer, "Undo a merge", "Id of the customer that was merged into this one", (id) => [
+    `The customer that had the id ${id} is a customer of its own again, with the ids and purchases that came with the merge.`,
+    "Gifts and attributes stay with this customer.", onlyServer("merge them")], async (id, _, reason) => {
+    await ask("POST", path`/v1/customers/${id}/unmerge`, {}, { reason });
+    return `${id} is a customer of its own.`;
+  }, "Merge them again"),
+  refresh(customer) {
+    const list = chains(customer), [field, chosen] = purchaseField(list);
+    return list.length && {
+      title: "Read from the App Store", fields: [field],
+      effect: (values) => ["The server reads the customer's whole history with this purchase from the App Store, and records " +
+        `what it lacks (${chosen(values).place}).`, "Nobody is charged, and nothing is erased."],
+      async run(values) {
+        const found = await ask("POST", "/v1/backfill", chosen(values).query, { transactionId: chosen(values).id });
+        return { done: !found.complete ? "The App Store has not told all of it yet. The server goes on by itself."
+          : `The App Store answered: ${plural(found.recorded, "new document")}, ${count(found.alreadyKnown)} already known.` };
+      },
+    };
+  },
+  extend(customer) {
+    const keys = new Set(customer.environments.flatMap((one) =>
+      one.subscriptions.map((item) => `${item.environment} ${item.originalTransactionId}`)));
+    const list = chains(customer).filter((chain) => keys.has(chain.key)), [field, chosen] = purchaseField(list);
+    const requestIdentifier = randomId();
+    return list.length && {
+      title: "Extend at Apple", twice: "Apple extends at once and sends the customer an e-mail. Nobody can undo it.",
+      fields: [field, { name: "days", label: "Days, 1 to 90", value: "7" },
+        { name: "code", label: "Reason for Apple", options: [["1", "Customer satisfaction"],
+          ["3", "Service issue or outage"], ["2", "Other"], ["0", "Not declared"]] }],
+      effect: (values) => !/^([1-9]|[1-8]\d|90)$/.test(values.days) ? "Type a number of days from 1 to 90." : [
+        `Apple moves the next renewal of ${chosen(values).name} by ${plural(Number(values.days), "day")}, without a charge, ` +
+        "and sends the customer an e-mail.", "It cannot be undone."],
+      async run({ days, code, ...values }) {
+        const { id, query } = chosen(values);
+        const found = await ask("POST", path`/v1/subscriptions/${id}/extension`, query,
+          { extendByDays: Number(days), extendReasonCode: Number(code), requestIdentifier });
+        return { done: `The next renewal is on ${moment(found.effectiveDate)} UTC.` };
+      },
+    };
+  },
+  attribute(customer, name) {
+    const before = (attribute) => customer.attributes?.[attribute]?.value ?? null;
+    return customer.ids.length && {
+      title: "Set an attribute",
+      fields: [{ name: "attribute", label: "Attribute", hint: "Such as $email or plan." },
+        { name: "value", label: "Value", isOptional: true, hint: "Empty removes the attribute." }],
+      effect: ({ attribute, value }) => attribute && [value ? `${attribute} becomes “${value}”.` : `${attribute} is removed.`,
+        before(attribute) === null ? "The customer does not have it yet." : `Now it is “${before(attribute)}”.`],
+      async run({ attribute, value }) {
+        const set = (one) => ask("PATCH", path`/v1/customers/${name}/attributes`, {},
+          { attributes: { [attribute]: { value: one } }, new: false });
+        await set(value || null);
+        return { done: "The attribute is set.", undo: ["Set it back", () => set(before(attribute))] };
+      },
+    };
+  },
+};
+
+function denial(customer, isDenied, title, verb, opposite, effect) {
+  const list = chains(customer).filter((chain) => chain.isDenied === isDenied), [field, chosen] = purchaseField(list);
+  return list.length && {
+    title, fields: [field], effect: (values) => effect(chosen(values)),
+    async run({ reason, ...values }) {
+      const { id, query, name } = chosen(values);
+      const send = (what, why) => ask("POST", path`/v1/transactions/${id}/` + what, query, { reason: why });
+      await send(verb, reason);
+      return { done: `${name} is ${isDenied ? "allowed" : "denied"}.`,
+        undo: [isDenied ? "Deny it again" : "Allow it again", () => send(opposite, undone(reason))] };
+    },
+  };
+}
+
+/** Takes an id of the customer away. The first id names the customer in events, and stays. */
+function separation(customer, title, label, effect, send, undo) {
+  return customer.ids.length > 1 && {
+    title, fields: [{ name: "id", label, options: customer.ids.slice(1).map((id) => [id, id]) }],
+    effect: ({ id }) => effect(id),
+    async run({ id, reason }) {
+      const rest = customer.ids[0];
+      return { done: await send(id, rest, reason), next: best(customer.ids.filter((one) => one !== id)),
+        undo: may.link() && [undo, () => ask("POST", path`/v1/customers/${rest}/aliases`, {}, { alias: id })] };
+    },
+  };
+}
+
+function actionsCard(customer, name) {
+  const possible = Object.keys(ACTIONS).map((key) => [key, ACTIONS[key](customer, name, {})]).filter(([, panel]) => panel);
+  return make("section", { class: "card actions" }, make("h2", {}, "What you can do"),
+    possible.map(([key, { title }]) => button(title + "…", () => act(key, customer), "action")),
+    make("p", { class: "quiet small" }, "Each first says what will happen."));
+}
+
+/** Opens the panel of an action. */
+function act(key, customer, given = {}) {
+  const name = best(customer.ids) ?? customer.id, action = ACTIONS[key](customer, name, given);
+  const inputs = new Map();
+  const rows = [...action.fields,
+    { name: "reason", label: "Reason", maxlength: 400, hint: "It stays for ever: name no customer in it." },
+    { name: "by", label: "Your name", value: session.by, maxlength: 100 },
+  ].map((field) => {
+    const id = `field-${field.name}`, hint = field.hint && `hint-${field.name}`;
+    const shared = { id, required: !field.isCheck && !field.isOptional, "aria-describedby": hint };
+    const input = field.options
+      ? make("select", shared, field.options.map(([value, label]) => make("option", { value, selected: value === field.value }, label)))
+      : make("input", { ...shared, type: field.isCheck ? "checkbox" : "text", autocomplete: "off", spellcheck: "false",
+        value: field.value, maxlength: field.maxlength });
+    inputs.set(field.name, input);
+    const label = make("label", { for: id }, field.label);
+    return make("div", { class: field.isCheck ? "field check" : "field" }, field.isCheck ? [input, label] : [label, input],
+      hint && make("div", { id: hint, class: "quiet small" }, field.hint));
+  });
+  const values = () => Object.fromEntries([...inputs].map(([field, input]) =>
+    [field, input.type === "checkbox" ? input.checked : input.value.trim()]));
+  const effect = make("div", { class: "effect", "aria-live": "polite" }), failure = make("div");
+  const send = make("button", { class: "main" });
+  const form = make("form", { onsubmit: (event) => { event.preventDefault(); submit(); }, oninput: () => update() }, rows, effect,
+    failure, make("p", { class: "buttons" }, button("Cancel", () => node.close(), "plain"), send));
+  let isSure;
+  const node = panel(action.title, form);
+  update();
+  inputs.values().next().value.focus();
+
+  /** Says what will happen. Who changes a field is asked again. */
+  function update(sure = !action.twice) {
+    isSure = sure;
+    const said = action.effect(values());
+    effect.replaceChildren(make("b", {}, "What will happen"),
+      ...[said || "Fill in the fields first."].flat().filter(Boolean).map((one) => make("p", {}, one)));
+    if (sure && action.twice) effect.append(make("p", { class: "problem", role: "alert" }, action.twice));
+    text(!action.twice ? action.title : sure ? "Yes, do it" : "Go on", send).classList.toggle("danger", sure && !!action.twice);
+  }
+
+  async function submit() {
+    if (!Array.isArray(action.effect(values()))) return;
+    if (!isSure) { update(true); return; }
+    keep({ by: values().by });
+    await attempt(send, async () => report(await action.run(values())));
+  }
+
+  /** Does what a button says, once, and shows a refusal. */
+  async function attempt(pressed, work) {
+    pressed.disabled = true;
+    failure.replaceChildren();
+    try {
+      await work();
+    } catch (error) {
+      if (!(error instanceof Refused)) console.error(error);
+      failure.replaceChildren(problem(error));
+      pressed.disabled = false;
+      pressed.focus();
+    }
+  }
+
+  function report({ done, undo, next }) {
+    const close = button("Close", () => node.close(), "main");
+    const back = undo && button(undo[0], () => attempt(back, async () => {
+      await undo[1]();
+      report({ done: "It is undone." });
+    }), "plain");
+    form.replaceChildren(make("p", { class: "done", role: "status" }, make("b", {}, "Done. "), done), failure,
+      make("p", { class: "quiet" }, undo && "Was that wrong?"), make("p", { class: "buttons" }, back, close));
+    close.focus();
+    if (next) keep({ places: session.places.with(session.at, { view: "customer", id: next }) });
+    show({ quietly: true });
+  }
+}
+
+// MARK: - Start
+
+addEventListener("popstate", (event) => {
+  if (!who) return;
+  session.at = Math.min(event.state?.at ?? 0, session.places.length - 1);
+  keep({});
+  for (const open of document.querySelectorAll("dialog")) open.close();
+  show();
+});
+setInterval(checkKey, KEY_CHECK);
+document.addEventListener("visibilitychange", checkKey);
+if (session.key) {
+  get("/v1/key").then(start, (error) => {
+    if (error.status === 401) signOut(INVALID);
+    else showSignIn(error.message);
+  });
+} else {
+  showSignIn();
+}
