@@ -116,6 +116,8 @@ function signOut(reason) {
   sessionStorage.removeItem(STORE);
   session = { by: "", places: [{ view: "overview" }], at: 0 };
   who = null;
+  names.clear();
+  entitlements.clear();
   for (const open of document.querySelectorAll("dialog")) open.remove();
   showSignIn(reason);
 }
@@ -170,8 +172,8 @@ const may = {
   link: () => who?.role === "server",
 };
 
-// A key that is revoked must be noticed within two seconds.
-const KEY_CHECK = 1500;
+// A server refuses a revoked key within a second, and the page must say so within two.
+const KEY_CHECK = 800;
 let isChecking = false;
 
 async function checkKey() {
@@ -276,6 +278,7 @@ async function show({ quietly = false } = {}) {
   const mine = ++turn;
   const place = session.places[session.at] ?? { view: "overview" };
   const main = document.getElementById("main");
+  main.setAttribute("aria-busy", "true");
   for (const name of Object.keys(VIEWS)) {
     document.getElementById(`to-${name}`)?.setAttribute("aria-current", name === place.view ? "page" : "false");
   }
@@ -289,6 +292,7 @@ async function show({ quietly = false } = {}) {
   }
   if (mine !== turn || !who || !content) return;
   main.replaceChildren(...content);
+  main.removeAttribute("aria-busy");
   if (!quietly) {
     scrollTo(0, 0);
     main.querySelector("h1")?.focus();
@@ -359,12 +363,25 @@ const environment = (name) => name && make("span", { class: `badge ${environment
 const isUUID = (id) => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id);
 // People know the app's own ids, and not the account tokens.
 const best = (ids) => ids.find((id) => !isUUID(id)) ?? ids[0];
-const customerLink = (id) => id && button(id, () => go({ view: "customer", id }), "link");
+// Events name customers by the first id. Of customers that were listed the page knows a better one.
+const names = new Map();
+// The entitlements that were seen: what can be given.
+const entitlements = new Set();
+
+function notice(list) {
+  for (const one of list) if (one.entitlement ?? (one.reason && one.name)) entitlements.add(one.entitlement ?? one.name);
+}
+
+const customerLink = (id) => id && button(names.get(id) ?? id, () => go({ view: "customer", id: names.get(id) ?? id }), "link");
 const price = (item) => typeof item.price === "number"
   ? `${(item.price / 1000).toLocaleString("en-GB", { minimumFractionDigits: 2 })} ${item.currency ?? ""}` : "–";
 
 function customerList(items, none) {
   if (!items.length) return make("p", { class: "quiet" }, none);
+  for (const item of items) {
+    names.set(item.ids[0], best(item.ids));
+    notice(item.entitlements);
+  }
   return make("ul", { class: "list" }, items.map((item) => make("li", {},
     customerLink(best(item.ids)), " ",
     item.entitlements.length
@@ -384,14 +401,13 @@ const gained = (event) => {
 function eventTable(events, withCustomer, none) {
   return table("Events, the newest first", [
     ["When", (event) => time(event.recordedAt)],
-    ["What", (event) => [words(event.kind), (event.detail || event.correction?.reason) &&
-      make("div", { class: "quiet small" }, event.detail || event.correction.reason)]],
+    ["What", (event) => [words(event.kind), [event.productId, event.detail || event.correction?.reason].map((one) =>
+      one && make("div", { class: "quiet small" }, one))]],
     withCustomer && ["Customer", (event) => customerLink(event.customer)],
-    ["Product", (event) => event.productId ?? event.grantId],
     ["Access", (event) => gained(event).map(([has, name]) =>
       make("span", { class: has ? "badge has" : "badge lost" }, (has ? "+ " : "− ") + name))],
     ["Where", (event) => environment(event.environment)],
-    ["", (event) => button("Details", () => showValue("Event", event), "plain")],
+    ["More", (event) => button("Details", () => showValue("Event", event), "plain")],
   ].filter(Boolean), events, none);
 }
 
@@ -400,7 +416,10 @@ function lines(value) {
   const all = JSON.stringify(value, null, 2).split("\n");
   const bound = 2000;
   return make("div", { class: "code", tabindex: "0", role: "group", "aria-label": "JSON" },
-    all.slice(0, bound).map((line) => make("div", {}, line)),
+    all.slice(0, bound).map((line) => {
+      const found = /: ([1-3]\d{12}),?$/.exec(line);
+      return make("div", {}, line, found && make("span", { class: "quiet" }, `   ${moment(Number(found[1]))}`));
+    }),
     all.length > bound && make("div", {}, `… ${plural(all.length - bound, "line")} more`));
 }
 
@@ -425,7 +444,7 @@ function showValue(title, value) {
 // MARK: - The front page
 
 async function showOverview() {
-  const found = await get("/v1/overview");
+  const found = await get("/v1/overview"), customers = get("/v1/customers", { newest: true, limit: PAGE });
   const tile = (title, value, isBad, note) => make("div", { class: isBad ? "tile bad" : "tile" },
     make("div", { class: "quiet" }, title), make("div", { class: "big" }, value),
     note && make("div", { class: "quiet small" }, note));
@@ -447,16 +466,15 @@ async function showOverview() {
     card("Notifications of the App Store", bars(found.notifications ?? [])),
     waiting.length > 0 && card("Endpoints that wait", table("Endpoints whose events wait", [
       ["Endpoint", (one) => one.url], ["State", (one) => words(one.state)],
-      ["", (one) => button("Details", () => showValue("Endpoint", one), "plain")],
+      ["More", (one) => button("Details", () => showValue("Endpoint", one), "plain")],
     ], waiting)),
     unknown.length > 0 && card("Bought, and not in the configuration", table("Unknown products", [
       ["Product", (one) => one.productId], ["Purchases", (one) => one.count === undefined ? "–" : count(one.count)],
     ], unknown)),
     make("div", { class: "columns" },
-      card("Newest customers", later(get("/v1/customers", { newest: true, limit: PAGE }),
-        (list) => customerList(list.items, "No customer yet."))),
-      card("Newest events", later(get("/v1/events", { newest: true, limit: PAGE }),
-        (list) => eventTable(list.items, true, "No event yet.")))));
+      card("Newest customers", later(customers, (list) => customerList(list.items, "No customer yet."))),
+      card("Newest events", later(Promise.all([get("/v1/events", { newest: true, limit: PAGE }), customers]),
+        ([list]) => eventTable(list.items, true, "No event yet.")))));
 }
 
 /** Notifications an hour. Widths and heights are percentages, so that the picture has the width of its place. */
@@ -548,7 +566,8 @@ async function showCustomer({ id, pick }, isFound = () => {}) {
   return [
     make("div", { class: "title" },
       make("h1", { tabindex: "-1" }, isOwned ? name : `Purchase ${customer.id}`),
-      button("Read again", () => show(), "plain")),
+      button("Read again", () => show(), "plain"),
+      may.change() && button("What you can do", () => document.querySelector(".actions button")?.focus(), "plain on-phones")),
     make("p", { class: "quiet" }, isOwned ? "Customer" : "A purchase that belongs to no customer", ", as of ",
       time(customer.asOf)),
     make("div", { class: "sides" },
@@ -570,7 +589,7 @@ async function showCustomer({ id, pick }, isFound = () => {}) {
         ["Document", (one) => [words(one.kind), one.notificationType && make("div", { class: "small" },
           one.notificationType + (one.subtype ? " " + one.subtype : ""))]],
         ["Where", (one) => environment(one.environment)],
-        ["", (one) => documentButton(one.id, one.environment)],
+        ["More", (one) => documentButton(one.id, one.environment)],
       ], customer.documents ?? [])),
     isOwned && card("Events of the last 90 days", later(
       get("/v1/events", { newest: true, customer: name, limit: 100 }), (list) => {
@@ -604,7 +623,7 @@ function environmentCard(customer, one) {
       ["Until", (gift) => time(gift.until, "no end")], ["Why", (gift) => gift.why],
       ["By", (gift) => gift.by],
       ["State", (gift) => gift.isActive ? "runs" : gift.endedAt ? ["ended ", time(gift.endedAt)] : "over"],
-      ["", (gift) => gift.isActive && may.change()
+      ["More", (gift) => gift.isActive && may.change()
         ? button("End…", () => act("endGift", customer, { gift: gift.id }), "plain") : ""],
     ], [...gifts].reverse())],
     one.subscriptions.length > 0 && [make("h3", {}, "Subscriptions"), table("Subscriptions", [
@@ -620,7 +639,7 @@ function environmentCard(customer, one) {
       ["Product", (item) => [item.productId, make("div", { class: "quiet small" }, item.transactionId)]],
       ["Until", (item) => time(item.expiresDate)], ["Price", price],
       ["State", (item) => purchaseState(item, customer.asOf)],
-      ["", (item) => documentButton(item.evidence?.id, name)],
+      ["More", (item) => documentButton(item.evidence?.id, name)],
     ], [...one.purchases].sort((a, b) => (b.purchaseDate ?? 0) - (a.purchaseDate ?? 0))));
 }
 
@@ -711,7 +730,7 @@ function timeline(entries, now) {
     make("figcaption", {}, "Time line"),
     make("div", { class: "lanes", "aria-hidden": "true" },
       shown.map((lane) => make("div", { class: "lane" },
-        make("div", { class: "lane-name small" }, laneName(lane), lane.entitlement &&
+        make("div", { class: "lane-name small" }, laneName(lane), lane.productId && lane.entitlement &&
           make("span", { class: "quiet" }, ` gives ${lane.entitlement}`)),
         drawLane(lane, at, end, marks.map(([value]) => upright("grid", LANE)(value)), upright("now", LANE)(now)))),
       make("svg:svg", { class: "scale", width: "100%", height: 18 },
@@ -728,7 +747,7 @@ function timeline(entries, now) {
     ], rows)));
 }
 
-const laneName = (lane) => lane.productId ?? (lane.kind === "grant" ? `Gift ${lane.entitlement ?? ""}`
+const laneName = (lane) => lane.productId ?? (lane.kind === "grant" ? `Gift of ${lane.entitlement}`
   : lane.kind === "points" ? "One-time purchases" : lane.id);
 
 function drawLane(lane, at, end, grid, now) {
@@ -881,12 +900,11 @@ const onlyServer = (what) => !may.link() && `Only a server key can ${what} again
 const ACTIONS = {
   give(customer, name) {
     if (!customer.ids.length) return null;
-    const known = who.entitlements ?? [...new Set([...customer.environments.flatMap((one) => [
-      ...one.entitlements.map((item) => item.name), ...(one.timeline ?? []).map((item) => item.entitlement)]),
-    ...customer.grants.map((grant) => grant.entitlement)].filter(Boolean))];
+    for (const one of customer.environments) notice([...one.entitlements, ...customer.grants, ...one.timeline ?? []]);
+    const known = who.entitlements ?? [...entitlements].sort();
     const id = randomId(), grants = path`/v1/customers/${name}/grants`;
     return {
-      title: "Give days",
+      title: "Give days", asks: ["reason", "by"],
       fields: [
         { name: "entitlement", label: "What", options: known.length ? known.map((one) => [one, one]) : undefined,
           hint: !known.length && "The name of an entitlement, such as pro." },
@@ -913,7 +931,7 @@ const ACTIONS = {
     const list = customer.grants.filter((grant) => grant.isActive);
     const chosen = ({ gift }) => list.find((grant) => grant.id === gift);
     return list.length && {
-      title: "End a gift",
+      title: "End a gift", asks: ["by"],
       fields: [{ name: "gift", label: "Gift", value: given.gift, options: list.map((grant) => [grant.id,
         `${grant.entitlement} until ${isTime(grant.until) ? moment(grant.until) : "no end"}, ${grant.environment}: ${grant.why}`]) }],
       effect: (values) => [`${chosen(values).entitlement} ends for ${name} now, unless a purchase gives it too.`],
@@ -929,7 +947,7 @@ const ACTIONS = {
   move(customer, name) {
     const list = chains(customer), [field, chosen] = purchaseField(list);
     return list.length && {
-      title: "Move a purchase",
+      title: "Move a purchase", asks: ["reason"],
       fields: [field, { name: "to", label: "To the customer with the id" },
         { name: "isNew", label: "Nobody has this id yet: make a new customer", isCheck: true }],
       effect: (values) => values.to && [
@@ -1018,7 +1036,7 @@ const ACTIONS = {
 function denial(customer, isDenied, title, verb, opposite, effect) {
   const list = chains(customer).filter((chain) => chain.isDenied === isDenied), [field, chosen] = purchaseField(list);
   return list.length && {
-    title, fields: [field], effect: (values) => effect(chosen(values)),
+    title, asks: ["reason"], fields: [field], effect: (values) => effect(chosen(values)),
     async run({ reason, ...values }) {
       const { id, query, name } = chosen(values);
       const send = (what, why) => ask("POST", path`/v1/transactions/${id}/` + what, query, { reason: why });
@@ -1032,7 +1050,7 @@ function denial(customer, isDenied, title, verb, opposite, effect) {
 /** Takes an id of the customer away. The first id names the customer in events, and stays. */
 function separation(customer, title, label, effect, send, undo) {
   return customer.ids.length > 1 && {
-    title, fields: [{ name: "id", label, options: customer.ids.slice(1).map((id) => [id, id]) }],
+    title, asks: ["reason"], fields: [{ name: "id", label, options: customer.ids.slice(1).map((id) => [id, id]) }],
     effect: ({ id }) => effect(id),
     async run({ id, reason }) {
       const rest = customer.ids[0];
@@ -1053,10 +1071,9 @@ function actionsCard(customer, name) {
 function act(key, customer, given = {}) {
   const name = best(customer.ids) ?? customer.id, action = ACTIONS[key](customer, name, given);
   const inputs = new Map();
-  const rows = [...action.fields,
-    { name: "reason", label: "Reason", maxlength: 400, hint: "It stays for ever: name no customer in it." },
-    { name: "by", label: "Your name", value: session.by, maxlength: 100 },
-  ].map((field) => {
+  const asked = [{ name: "reason", label: "Reason", maxlength: 400, hint: "It stays for ever: name nobody in it." },
+    { name: "by", label: "Your name", value: session.by, maxlength: 100 }];
+  const rows = [...action.fields, ...asked.filter((field) => action.asks?.includes(field.name))].map((field) => {
     const id = `field-${field.name}`, hint = field.hint && `hint-${field.name}`;
     const shared = { id, required: !field.isCheck && !field.isOptional, "aria-describedby": hint };
     const input = field.options
@@ -1070,10 +1087,11 @@ function act(key, customer, given = {}) {
   });
   const values = () => Object.fromEntries([...inputs].map(([field, input]) =>
     [field, input.type === "checkbox" ? input.checked : input.value.trim()]));
-  const effect = make("div", { class: "effect", "aria-live": "polite" }), failure = make("div");
+  const effect = make("div", { class: "effect", "aria-live": "polite" }), failure = make("div", { class: "failure" });
   const send = make("button", { class: "main" });
   const form = make("form", { onsubmit: (event) => { event.preventDefault(); submit(); }, oninput: () => update() }, rows, effect,
-    failure, make("p", { class: "buttons" }, button("Cancel", () => node.close(), "plain"), send));
+    make("p", { class: "quiet small" }, "The audit list shows it with your key, ", who.name, "."), failure,
+    make("p", { class: "buttons" }, button("Cancel", () => node.close(), "plain"), send));
   let isSure;
   const node = panel(action.title, form);
   update();
@@ -1092,21 +1110,25 @@ function act(key, customer, given = {}) {
   async function submit() {
     if (!Array.isArray(action.effect(values()))) return;
     if (!isSure) { update(true); return; }
-    keep({ by: values().by });
+    keep({ by: values().by ?? session.by });
     await attempt(send, async () => report(await action.run(values())));
   }
 
   /** Does what a button says, once, and shows a refusal. */
   async function attempt(pressed, work) {
+    const label = pressed.textContent;
     pressed.disabled = true;
+    text("Please wait…", pressed);
     failure.replaceChildren();
     try {
       await work();
     } catch (error) {
       if (!(error instanceof Refused)) console.error(error);
-      failure.replaceChildren(problem(error));
+      // The server says how a program makes a customer.
+      const [said, isUnknown] = error.message.split(" “new” ");
+      failure.replaceChildren(problem({ message: isUnknown ? said + " Tick the box to make a new customer." : said }));
       pressed.disabled = false;
-      pressed.focus();
+      text(label, pressed).focus();
     }
   }
 
