@@ -602,6 +602,13 @@ def hostile(demo, console_of):
                 assert not console.is_wide(), console.text()[:2000]
             console.look()
             assert console.value("window.ran === undefined && !document.querySelector('img, iframe, object, main script')")
+            # Each text is where the one function puts it.
+            assert not console.value("""(() => {
+                const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), found = [];
+                while (walker.nextNode()) found.push(walker.currentNode);
+                return found.filter((one) => one.data.trim() && !one.parentElement.matches(
+                    "bdi, option, title, text, button, #notice, .pager span")).map((one) => one.data);
+            })()""")
             for text in console.value("[...document.querySelectorAll('bdi, option, title, text')].map((one) => one.textContent)"):
                 read.add(re.sub("⟨U\\+([0-9A-F]+)⟩", lambda found: chr(int(found[1], 16)), text))
 

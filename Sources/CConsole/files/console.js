@@ -343,7 +343,8 @@ function table(caption, columns, rows, none = "None.") {
   const node = make("div", { class: "rows" },
     make("table", { role: "table" }, make("caption", {}, caption),
       make("thead", { role: "rowgroup" }, make("tr", { role: "row" },
-        columns.map(([title]) => make("th", { role: "columnheader", scope: "col" }, title)))),
+        columns.map(([title]) =>
+        make("th", { role: "columnheader", scope: "col", "data-label": title }, title)))),
       body),
     rows.length > PAGE && make("p", { class: "pager" }, back, forth, last, range));
   turnTo(0);
@@ -369,7 +370,7 @@ const names = new Map();
 const entitlements = new Set();
 
 function notice(list) {
-  for (const one of list) if (one.entitlement ?? (one.reason && one.name)) entitlements.add(one.entitlement ?? one.name);
+  for (const one of list) for (const name of (one.entitlement ?? one.name)?.split(", ") ?? []) entitlements.add(name);
 }
 
 const customerLink = (id) => id && button(names.get(id) ?? id, () => go({ view: "customer", id: names.get(id) ?? id }), "link");
@@ -461,7 +462,7 @@ async function showOverview() {
       tile("Newest notification", isTime(newest) ? distance(newest, found.asOf) : "none yet", false,
         isTime(newest) && time(newest)),
       tile("Endpoints that wait", count(waiting.length), waiting.length > 0),
-      tile("Failed jobs", count(found.failedJobs ?? 0), found.failedJobs > 0),
+      tile("Failed jobs", (found.failedJobsArePartial ? "at least " : "") + count(found.failedJobs ?? 0), found.failedJobs > 0),
       tile("Unknown products", count(unknown.length), unknown.length > 0)),
     card("Notifications of the App Store", bars(found.notifications ?? [])),
     waiting.length > 0 && card("Endpoints that wait", table("Endpoints whose events wait", [
@@ -583,7 +584,7 @@ async function showCustomer({ id, pick }, isFound = () => {}) {
             make("div", { class: "quiet small" }, "since ", time(value.updatedAt)))])),
           !Object.keys(customer.attributes ?? {}).length && make("p", { class: "quiet" }, "None.")),
         card("Environments that count", make("p", {}, customer.counted.map((one) => [environment(one), " "]))))),
-    card("Documents of the App Store", make("p", { class: "quiet" }, "The ten that were signed last."), table(
+    card("Notifications and documents of the App Store", make("p", { class: "quiet" }, "The ten that were signed last."), table(
       "Documents, the newest first", [
         ["Signed", (one) => time(one.signedDate)], ["Received", (one) => time(one.receivedAt)],
         ["Document", (one) => [words(one.kind), one.notificationType && make("div", { class: "small" },
@@ -612,7 +613,7 @@ function environmentCard(customer, one) {
     make("h2", {}, environment(name), name === "Production" ? "" : " No money was paid here."),
     !isCounted && make("p", { class: "problem" }, `${name} does not count for this customer: the app gets none of it.`),
     make("ul", { class: "sentences" }, (one.sentences ?? []).map((sentence) => make("li", {}, sentence))),
-    one.timeline?.length > 0 && timeline(one.timeline, customer.asOf),
+    one.timeline?.length > 0 && timeline(one.timeline, customer.asOf, one.timelineOmitted),
     make("h3", {}, "Access now"),
     table("Access now", [
       ["May use", (item) => item.name], ["Until", (item) => time(item.until, "no end")],
@@ -661,7 +662,7 @@ const STATES = {
 };
 const SHAPES = {
   purchase: "M0 -5a5 5 0 1 0 .01 0z", refund: "M-6 -5h12l-6 10z", refundReversed: "M-6 5h12l-6 -10z",
-  granted: "M0 -6l6 6l-6 6l-6 -6z", ended: "M-4.5 -4.5h9v9h-9z", other: "M-1.5 -6h3v12h-3z",
+  revoked: "M-6 -5h12l-6 10z", denied: "M-6 -5h12l-6 10z", granted: "M0 -6l6 6l-6 6l-6 -6z", ended: "M-4.5 -4.5h9v9h-9z", other: "M-1.5 -6h3v12h-3z",
 };
 const stateName = (state) => STATES[state] ?? words(state);
 // What is narrower than this part of the picture, in percent, joins its neighbour: the picture stays small.
@@ -670,17 +671,19 @@ const NARROWEST = 0.25, MOST_LANES = 24, LANE = 30;
 function scale(entries, now) {
   const times = entries.flatMap((entry) => [...(entry.bands ?? []).flatMap((band) => [band.from, band.to]),
     ...(entry.marks ?? []).map((mark) => mark.at)]).filter(isTime);
-  const start = Math.min(now - DAY, ...[times.reduce((a, b) => Math.min(a, b), now)]);
-  // An end that is far ahead would leave no room for the past.
-  const most = now + Math.max(45 * DAY, (now - start) * 0.4);
-  const end = Math.max(now + (now - start) * 0.05, Math.min(most, times.reduce((a, b) => Math.max(a, b), now)));
-  const at = (value) => Math.round(Math.min(1, Math.max(0, (value - start) / (end - start))) * 1e5) / 1e3;
-  return { end, at, marks: ticks(start, end) };
+  const first = times.reduce((a, b) => Math.min(a, b), now), last = times.reduce((a, b) => Math.max(a, b), first);
+  // A subscription of the sandbox takes an hour: long afterwards, the picture ends with it.
+  const isPast = now - last > 20 * (last - first + HOUR);
+  const end = isPast ? last + (last - first) * 0.1 + HOUR / 10
+    // An end that is far ahead would leave no room for the past.
+    : Math.max(now + (now - first) * 0.05 + HOUR, Math.min(last, now + Math.max(45 * DAY, (now - first) * 0.4)));
+  const at = (value) => Math.round(Math.min(1, Math.max(0, (value - first) / (end - first))) * 1e5) / 1e3;
+  return { end, at, marks: ticks(first, end), isPast, last };
 }
 
 /** At most seven round times. */
 function ticks(start, end) {
-  const steps = [["hour", HOUR], ["hour", 6 * HOUR], ["day", DAY], ["day", 7 * DAY], ["month", 30 * DAY, 1],
+  const steps = [["hour", HOUR / 4], ["hour", HOUR], ["hour", 6 * HOUR], ["day", DAY], ["day", 7 * DAY], ["month", 30 * DAY, 1],
     ["month", 91 * DAY, 3], ["month", 182 * DAY, 6], ["year", 365 * DAY, 12], ["year", 1096 * DAY, 36],
     ["year", 3653 * DAY, 120], ["year", 36525 * DAY, 1200]];
   const [format, size, months] = steps.find((step) => (end - start) / step[1] <= 7) ?? steps.at(-1);
@@ -707,8 +710,9 @@ function joined(bands, at) {
   return result;
 }
 
-function timeline(entries, now) {
-  const { at, end, marks } = scale(entries, now);
+function timeline(entries, now, omittedOnes = 0) {
+  const omitted = entries.reduce((sum, entry) => sum + (entry.omitted ?? 0), omittedOnes);
+  const { at, end, marks, isPast, last } = scale(entries, now);
   const newest = (entry) => Math.max(...[...(entry.bands ?? []).map((band) => band.to ?? Infinity),
     ...(entry.marks ?? []).map((mark) => mark.at), 0].slice(-PAGE));
   // Purchases that are points only share a lane.
@@ -727,20 +731,22 @@ function timeline(entries, now) {
     ...(entry.marks ?? []).map((mark) => ({ entry, at: mark.at, what: mark.text || words(mark.kind), id: mark.transactionId })),
   ]).sort((a, b) => b.at - a.at);
   return make("figure", { class: "timeline" },
-    make("figcaption", {}, "Time line"),
+    make("figcaption", {}, "Time line", isPast && `, which ended ${distance(last, now)}`),
     make("div", { class: "lanes", "aria-hidden": "true" },
       shown.map((lane) => make("div", { class: "lane" },
         make("div", { class: "lane-name small" }, laneName(lane), lane.productId && lane.entitlement &&
           make("span", { class: "quiet" }, ` gives ${lane.entitlement}`)),
-        drawLane(lane, at, end, marks.map(([value]) => upright("grid", LANE)(value)), upright("now", LANE)(now)))),
+        drawLane(lane, at, end, marks.map(([value]) => upright("grid", LANE)(value)), !isPast && upright("now", LANE)(now)))),
       make("svg:svg", { class: "scale", width: "100%", height: 18 },
-        marks.map(([value, label], index) => at(value) < 92 && Math.abs(at(value) + 3 - at(now)) > 6 &&
+        marks.map(([value, label], index) => at(value) < 92 && (isPast || Math.abs(at(value) + 3 - at(now)) > 6) &&
           make("svg:text", { class: index % 2 ? "odd" : "", x: `${at(value)}%`, y: 13 }, label)),
-        make("svg:text", { class: at(now) > 90 ? "now-word end" : "now-word", x: `${at(now)}%`, y: 13 }, "now"))),
+        !isPast && make("svg:text", { class: at(now) > 90 ? "now-word end" : "now-word", x: `${at(now)}%`, y: 13 }, "now"))),
     make("p", { class: "legend small", "aria-hidden": "true" }, states.map((state) =>
       make("span", {}, make("svg:svg", { width: 16, height: 12 }, make("svg:rect", {
         class: `band ${STATES[state] ? state : "stale"}`, x: 0.5, y: 0.5, width: 15, height: 11 })), stateName(state)))),
-    lanes.length > MOST_LANES && make("p", { class: "quiet" }, `${plural(lanes.length - MOST_LANES, "older line")} only in the table.`),
+    (lanes.length > MOST_LANES || omitted > 0) && make("p", { class: "quiet" },
+      [lanes.length > MOST_LANES && `${plural(lanes.length - MOST_LANES, "older line")} only in the table beneath.`,
+        omitted > 0 && `${plural(omitted, "earlier transaction")} only among the purchases.`].filter(Boolean).join(" ")),
     make("details", {}, make("summary", {}, "The time line as a table"), table("The time line, the newest first", [
       ["From", (row) => time(row.at)], ["To", (row) => row.isBand ? time(row.to, "no end") : ""],
       ["What", (row) => row.what], ["Of", (row) => laneName(row.entry)], ["Transaction", (row) => row.id],
@@ -808,7 +814,7 @@ async function showDocument(id, place) {
       ...(found.checks ? [make("h3", {}, "Checks"), make("ul", { class: "checks" }, found.checks.map((check) =>
         make("li", { class: check.passed === false ? "failed" : check.passed ? "passed" : "skipped" },
           make("b", {}, check.passed === false ? "✗ failed " : check.passed ? "✓ passed " : "– not done "),
-          words(check.name), check.text && make("div", { class: "quiet small" }, check.text))))] : []),
+          words(check.name), check.part && `, ${words(check.part)}`, check.text && make("div", { class: "quiet small" }, check.text))))] : []),
       make("h3", {}, "What it says"),
       isJSON ? lines(decoded) : make("p", { class: "quiet" }, "This document is not JSON; it is an app receipt."),
       make("details", {}, make("summary", {}, "The document as it was signed"),
@@ -884,8 +890,9 @@ function randomId() {
 
 /** The end of a gift as a person types it: days, which end at midnight in UTC as those of the commands, or a date. */
 function until(typed, now) {
-  const days = /^(\d{1,4}) ?d?(ays?)?$/i.exec(typed);
-  if (days) return Number(days[1]) > 0 ? (Math.floor(now / DAY) + 1 + Number(days[1])) * DAY : undefined;
+  const found = /^(\d{1,4}) ?(?:(d)(?:ays?)?|(w)(?:eeks?)?|(m)(?:onths?)?)?$/i.exec(typed);
+  const days = found && Number(found[1]) * (found[3] ? 7 : found[4] ? 30 : 1);
+  if (found) return days > 0 ? (Math.floor(now / DAY) + 1 + days) * DAY : undefined;
   const date = /^\d{4}-\d\d-\d\d$/.test(typed) ? Date.parse(typed + "T00:00:00Z") : NaN;
   return date > now ? date : undefined;
 }
@@ -908,7 +915,7 @@ const ACTIONS = {
       fields: [
         { name: "entitlement", label: "What", options: known.length ? known.map((one) => [one, one]) : undefined,
           hint: !known.length && "The name of an entitlement, such as pro." },
-        { name: "until", label: "For how long", value: "30d", hint: "Days such as 30d, or the date of the end: 2027-02-05." },
+        { name: "until", label: "For how long", value: "30d", hint: "Days such as 30d, 2 weeks, 1 month (30 days), or the date of the end: 2027-02-05." },
         { name: "place", label: "Where", options: [["Production", "Production: the app of the App Store"],
           ["Sandbox", "Sandbox: TestFlight and App Review"]] }],
       effect({ entitlement, until: typed, place }) {
