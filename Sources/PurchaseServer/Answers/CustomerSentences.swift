@@ -91,7 +91,7 @@ private struct SentenceWords {
     }
 
     /// What comes after the present period.
-    private func future(of state: SubscriptionState, _ line: TimeLine?) -> String {
+    private func future(of state: SubscriptionState, _ line: TimeLine?) -> String? {
         var words: [String?] = []
         switch state.status {
         case .billingGrace: words.append("the charge failed, and the grace period runs")
@@ -101,7 +101,7 @@ private struct SentenceWords {
         default: break
         }
         if state.lastPaid != state.governing { words.append("the next period is paid already") }
-        if state.willRenew == true {
+        if state.willRenew == true, state.status == .active {
             let terms = state.renewal
             let price = terms?.renewalPrice.map { " for \(priceWords($0, terms?.currency))" } ?? ""
             let product = terms?.autoRenewProductId.flatMap { $0 == state.governing.productId ? nil : " as \($0)" }
@@ -111,9 +111,9 @@ private struct SentenceWords {
             words.append("does not renew" + (date.map { ": turned off\($0)" } ?? ""))
         }
         if state.renewal?.priceIncreaseStatus == .pending {
-            words.append("the customer has not yet answered to a price increase")
+            words.append("the customer has not yet agreed to a price increase")
         }
-        return joined(words)
+        return words.isEmpty ? nil : joined(words)
     }
 
     /// Why a subscription gives no access.
