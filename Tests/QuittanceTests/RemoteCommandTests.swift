@@ -76,7 +76,7 @@ import Testing
             let remote = try options("server", "com.example")
             /// Without what differs from run to run, and the id of the key that made a grant.
             func constant(_ text: String) -> String {
-                text.replacing(/\d{4}-\d\d-\d\dT[\d:.]+Z|[0-9a-f-]{16,}|\d{13}/, with: "…")
+                text.replacing(/\d{4}-\d\d-\d\dT[\d:.]+Z|\d\d:\d\d UTC|[0-9a-f-]{16,}|\d{13}/, with: "…")
                     .replacing(#/  key [0-9a-z]{8}(?=\n|$)/#, with: "")
             }
             var done = 0
