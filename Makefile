@@ -8,10 +8,11 @@
 # make docs    writes the documentation of the libraries to .build/docs
 # make openapi writes docs/openapi.json, and what follows from it in docs/api.md and llms.txt
 # make bench   measures verification relative to its signature checks, and the server under load
+# make instructions counts what requests take, beside the kept numbers
 # make limits  measures the worst inputs against the bounds
 # make fuzz    runs each fuzz target for SECONDS=60, from where the last run ended
 
-.PHONY: run demo tidy test test-release simulation load soak rulebook kill trust sanitize fuzz vectors signing-fixture lint format consumer dist package docs openapi check bench limits clean-cache setup setup-tests
+.PHONY: run demo tidy test test-release simulation load soak rulebook kill trust sanitize fuzz vectors signing-fixture lint format consumer dist package docs openapi check bench instructions limits clean-cache setup setup-tests
 
 ARGUMENTS ?= --config Examples/quittance.json
 SECONDS ?= 60
@@ -137,7 +138,7 @@ check: lint tidy test test-release docs consumer
 # entitlement reads with 5 million stored transactions relative to /health/live. The first run fills that ledger, which
 # takes ten minutes and 2 GB in Benchmarks/.build; TRANSACTIONS=500000 uses fewer. Then it measures the server with three
 # webhooks relative to the server without, and the ledger in PostgreSQL relative to pgbench, on a server of its own. Last it
-# measures quittance verify with 100,000 lines relative to the library.
+# measures quittance verify with 100,000 lines relative to the library, and counts instructions as below.
 bench: setup
 	cd Benchmarks && swift package --disable-sandbox benchmark --target Verification --format jmh --path .build --no-progress
 	cd Benchmarks && swift run -c release RatioTable .build/Current_run.jmh.json
@@ -147,6 +148,13 @@ bench: setup
 	cd Benchmarks && swift run -c release PostgresLoad $(TRANSACTIONS)
 	$(BUILD) quittance
 	cd Benchmarks && swift run -c release ManyLines "$$(cd .. && swift build -c release --show-bin-path)/quittance"
+	$(MAKE) instructions
+
+# Counts the instructions and allocations of requests, beside the numbers in Benchmarks/Instructions/kept.json. KEEP=--keep
+# writes them there. Needs python3, valgrind and cc, and some minutes; without valgrind it says so and counts nothing.
+instructions: setup
+	$(BUILD) quittance
+	python3 Benchmarks/Instructions/instructions.py "$$(swift build -c release --show-bin-path)/quittance" $(KEEP)
 
 # Measures the worst input of each kind against 250 ms and 64 MiB. CASE=token runs those with that word in their names.
 limits: setup
