@@ -79,9 +79,8 @@ extension UInt8 {
 }
 
 extension UnsafeRawBufferPointer {
-    /// The index of the first byte at or after `start` that passes a test; `count` if there is none.
-    ///
-    /// - Parameter eight: The test for eight bytes at once. `one` is the same test for a single byte.
+    /// The index of the first byte at or after `start` that passes a test, given for eight bytes and for a single
+    /// byte; `count` if there is none.
     @inline(__always)
     func firstIndex(from start: Int, _ eight: (EightBytes) -> UInt64, _ one: (UInt8) -> Bool) -> Int {
         var index = start

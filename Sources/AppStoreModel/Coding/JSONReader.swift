@@ -277,9 +277,7 @@ private struct JSONReader {
         let start = position
         position += 1
         skipPlainText()
-        let isPlain = text.withUnsafeBufferPointer { text in
-            UnsafeBufferPointer(rebasing: text[start..<position]).isASCII
-        }
+        let isPlain = text.withUnsafeBufferPointer { UnsafeBufferPointer(rebasing: $0[start..<position]).isASCII }
         if isPlain, take("\"") { return }
         position = start
         _ = try string()

@@ -158,11 +158,9 @@ package struct JSONWriter {
         var text = text
         text.withUTF8 { utf8 in
             // Few strings need an escape, so most strings take one scan and one copy.
-            let plain = UnsafeRawBufferPointer(utf8).firstIndex(from: 0) {
-                $0.ends | $0.equal(to: LoneSurrogate.firstByte)
-            } _: {
-                $0.endsPlainText || $0 == LoneSurrogate.firstByte
-            }
+            let plain = UnsafeRawBufferPointer(utf8).firstIndex(
+                from: 0, { $0.ends | $0.equal(to: LoneSurrogate.firstByte) },
+                { $0.endsPlainText || $0 == LoneSurrogate.firstByte })
             if plain == utf8.count { bytes.append(contentsOf: utf8) } else { escape(utf8[...]) }
         }
         bytes.append(UInt8(ascii: "\""))

@@ -16,18 +16,17 @@ protocol StatementRunner {
     var statements: StatementTable { get }
 }
 
-/// The statements that a connection prepared. GRDB would find a statement by hashing its text, which takes longer than
-/// many statements run.
+/// Finds the statements that a connection prepared. GRDB would hash their text, which takes longer than many run.
 ///
-/// GRDB alone keeps the statements: they end with their connection, or when its schema changes. A table then finds
-/// nothing, and the statement is prepared again. Used only on the connection's queue.
+/// GRDB alone keeps the statements: they end with their connection, or when its schema changes. Used only on the
+/// connection's queue.
 final class StatementTable: @unchecked Sendable {
     private struct Place {
         var sql = ""
         weak var statement: Statement?
     }
 
-    /// More places than the ledger has statements, so that few share a place. Of two, the last used has it.
+    /// A few times the number of the ledger's statements. Of two with the same place, the last used has it.
     private static let count = 512
 
     private var places = [Place](repeating: Place(), count: count)
@@ -40,7 +39,7 @@ final class StatementTable: @unchecked Sendable {
         return statement
     }
 
-    /// Computed from the length and from every eighth byte at most: statements differ in more.
+    /// Computed from the length and some twenty bytes.
     private static func place(of sql: String) -> Int {
         var sql = sql
         return sql.withUTF8 { bytes in
@@ -53,11 +52,10 @@ final class StatementTable: @unchecked Sendable {
     }
 }
 
-/// The tables of a ledger's connections.
+/// The tables of a ledger's connections. A connection may get that of a closed one, whose statements are gone.
 final class StatementTables: Sendable {
     private let tables = Mutex<[ObjectIdentifier: StatementTable]>([:])
 
-    /// The table of a connection. A later connection may get the table of a closed one, whose statements are gone.
     subscript(connection: Database) -> StatementTable {
         tables.withLock { tables in
             if let known = tables[ObjectIdentifier(connection)] { return known }

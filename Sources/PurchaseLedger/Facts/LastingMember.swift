@@ -28,42 +28,37 @@ struct LastingMember: Sendable {
     }
 
     /// Closures rather than key paths: a read through a key path copies the whole statement.
-    static let all = [
-        LastingMember("type", { $0.type.stored }, { $0.type = $1.type }),
-        LastingMember(
-            "subscriptionGroup", { $0.subscriptionGroup.stored }, { $0.subscriptionGroup = $1.subscriptionGroup }),
-        LastingMember("purchaseDate", { $0.purchaseDate.stored }, { $0.purchaseDate = $1.purchaseDate }),
-        LastingMember("expiresDate", { $0.expiresDate.stored }, { $0.expiresDate = $1.expiresDate }),
-        LastingMember("ownership", { $0.ownership.stored }, { $0.ownership = $1.ownership }),
-        LastingMember(
+    static let all: [LastingMember] = [
+        .init("type", { $0.type.stored }, { $0.type = $1.type }),
+        .init("subscriptionGroup", { $0.subscriptionGroup.stored }, { $0.subscriptionGroup = $1.subscriptionGroup }),
+        .init("purchaseDate", { $0.purchaseDate.stored }, { $0.purchaseDate = $1.purchaseDate }),
+        .init("expiresDate", { $0.expiresDate.stored }, { $0.expiresDate = $1.expiresDate }),
+        .init("ownership", { $0.ownership.stored }, { $0.ownership = $1.ownership }),
+        .init(
             "appAccountToken", isPersonal: true, { $0.appAccountToken.stored },
             { $0.appAccountToken = $1.appAccountToken }),
-        LastingMember("offerType", isPersonal: true, { $0.offerType.stored }, { $0.offerType = $1.offerType }),
-        LastingMember(
+        .init("offerType", isPersonal: true, { $0.offerType.stored }, { $0.offerType = $1.offerType }),
+        .init(
             "offerIdentifier", isPersonal: true, { $0.offerIdentifier.stored },
             { $0.offerIdentifier = $1.offerIdentifier }),
-        LastingMember(
+        .init(
             "offerDiscountType", isPersonal: true, { $0.offerDiscountType.stored },
             { $0.offerDiscountType = $1.offerDiscountType }),
-        LastingMember(
-            "offerPeriod", isPersonal: true, { $0.offerPeriod.stored }, { $0.offerPeriod = $1.offerPeriod }),
-        LastingMember(
-            "webOrderLineItemId", { $0.lineItem.stored }, { $0.webOrderLineItemId = $1.webOrderLineItemId }),
-        LastingMember(
-            "transactionReason", { $0.transactionReason.stored }, { $0.transactionReason = $1.transactionReason }),
-        LastingMember("price", isPersonal: true, { $0.price.stored }, { $0.price = $1.price }),
-        LastingMember("currency", isPersonal: true, { $0.currency.stored }, { $0.currency = $1.currency }),
-        LastingMember("storefront", isPersonal: true, { $0.storefront.stored }, { $0.storefront = $1.storefront }),
-        LastingMember(
+        .init("offerPeriod", isPersonal: true, { $0.offerPeriod.stored }, { $0.offerPeriod = $1.offerPeriod }),
+        .init("webOrderLineItemId", { $0.lineItem.stored }, { $0.webOrderLineItemId = $1.webOrderLineItemId }),
+        .init("transactionReason", { $0.transactionReason.stored }, { $0.transactionReason = $1.transactionReason }),
+        .init("price", isPersonal: true, { $0.price.stored }, { $0.price = $1.price }),
+        .init("currency", isPersonal: true, { $0.currency.stored }, { $0.currency = $1.currency }),
+        .init("storefront", isPersonal: true, { $0.storefront.stored }, { $0.storefront = $1.storefront }),
+        .init(
             "commitment", isPersonal: true, { $0.commitment.map { .text("\($0)") } ?? .null },
             { $0.commitment = $1.commitment }),
-        LastingMember("revokedSeats", { $0.revokedSeats.stored }, { $0.revokedSeats = $1.revokedSeats }),
-        LastingMember(
+        .init("revokedSeats", { $0.revokedSeats.stored }, { $0.revokedSeats = $1.revokedSeats }),
+        .init(
             "originalApplicationVersion", { $0.originalApplicationVersion.stored },
             { $0.originalApplicationVersion = $1.originalApplicationVersion }),
-        LastingMember(
-            "originalPlatform", { $0.originalPlatform.stored }, { $0.originalPlatform = $1.originalPlatform }),
-        LastingMember("receiptType", { $0.receiptType.stored }, { $0.receiptType = $1.receiptType }),
+        .init("originalPlatform", { $0.originalPlatform.stored }, { $0.originalPlatform = $1.originalPlatform }),
+        .init("receiptType", { $0.receiptType.stored }, { $0.receiptType = $1.receiptType }),
     ]
 }
 

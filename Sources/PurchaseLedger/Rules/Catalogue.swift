@@ -4,27 +4,22 @@
 /// do not say what a product grants.
 public struct Catalogue: Hashable, Sendable {
     /// The products, by id.
-    public var products: [String: Product] {
-        didSet {
-            putStamp()
-            putEntitlements()
-        }
-    }
+    public var products: [String: Product] { didSet { derive() } }
 
     /// How long a subscription still entitles after its end if no document about its renewal has arrived. Apple charges
     /// up to a day before the end, and its notifications are usually only minutes late. The default, an hour, covers
     /// this delay and grants little unpaid access.
-    public var staleLeeway: Duration { didSet { putStamp() } }
+    public var staleLeeway: Duration { didSet { derive() } }
 
     /// The rules by which a purchase of the app itself grants entitlements. Each rule that a purchase meets counts.
-    public var appPurchase: [AppPurchaseRule] = [] { didSet { putEntitlements() } }
+    public var appPurchase: [AppPurchaseRule] = [] { didSet { derive() } }
 
     /// The transaction ids of purchases that grant nothing, whatever the App Store signs; see ``refuses(_:)``.
-    public var refusedPurchases: Set<String> { didSet { putStamp() } }
+    public var refusedPurchases: Set<String> { didSet { derive() } }
 
     /// A number for everything that decides when purchases are settled, see ``Settlement``. Two catalogues with the
     /// same number settle each purchase at the same instant.
-    package private(set) var stamp: Int64
+    package private(set) var stamp: Int64 = 0
 
     /// The names of all entitlements that the catalogue grants. Each question about an entitlement asks for them.
     package private(set) var entitlements: Set<String> = []
@@ -38,13 +33,11 @@ public struct Catalogue: Hashable, Sendable {
         self.products = products
         self.staleLeeway = staleLeeway
         self.refusedPurchases = refusedPurchases
-        stamp = Self.stamp(products, staleLeeway, refusedPurchases)
-        putEntitlements()
+        derive()
     }
 
-    private mutating func putStamp() { stamp = Self.stamp(products, staleLeeway, refusedPurchases) }
-
-    private mutating func putEntitlements() {
+    private mutating func derive() {
+        stamp = Self.stamp(products, staleLeeway, refusedPurchases)
         let own = Set(appPurchase.flatMap(\.entitlements))
         entitlements = products.values.reduce(into: own) { $0.formUnion($1.entitlements) }
     }

@@ -107,8 +107,7 @@ struct EventBody: Encodable, Sendable {
     /// The names of the members beside the body, by their length.
     private static let ownNames: [[[UInt8]]] = {
         let names = CodingKeys.allCases.filter { $0 != .content }.map { Array($0.stringValue.utf8) }
-        let longest = names.map(\.count).max() ?? 0
-        return (0...longest).map { length in names.filter { $0.count == length } }
+        return (0...(names.map(\.count).max() ?? 0)).map { length in names.filter { $0.count == length } }
     }()
 
     private enum CodingKeys: CodingKey, CaseIterable {
