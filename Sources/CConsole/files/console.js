@@ -30,11 +30,8 @@ function folded(value) {
     text(shown));
 }
 
-const ATTRIBUTES = new Set([
-  "class", "id", "for", "type", "name", "role", "scope", "lang", "rows", "list", "min", "max", "maxlength", "step",
-  "required", "disabled", "open", "hidden", "checked", "selected", "tabindex", "autocomplete", "spellcheck", "colspan",
-  "inputmode", "datetime", "data-label", "data-state", "x", "y", "x1", "x2", "y1", "y2", "width", "height", "d", "r",
-]);
+const ATTRIBUTES = new Set(("class id for type name role scope required hidden selected tabindex autocomplete " +
+  "spellcheck maxlength datetime data-label data-state x y x1 x2 y1 y2 width height d").split(" "));
 // These have text alone as content.
 const ONLY_TEXT = new Set(["option", "title", "text"]);
 
@@ -59,6 +56,11 @@ function make(name, attributes = {}, ...children) {
   return node;
 }
 
+const small = (...children) => make("div", { class: "quiet small" }, ...children);
+const quiet = (...children) => make("p", { class: "quiet" }, ...children);
+const badge = (style, name) => make("span", { class: `badge ${style}` }, name);
+// A form is never sent: its page asks the API.
+const listen = (action) => (event) => { event.preventDefault(); action(); };
 const button = (label, action, style) => make("button", { type: "button", class: style, onclick: action }, label);
 const count = (number) => Number(number).toLocaleString("en-GB");
 const plural = (number, one, many = one + "s") => `${count(number)} ${number === 1 ? one : many}`;
@@ -70,17 +72,12 @@ const words = (name) => String(name ?? "").replace(/([a-z])([A-Z])/g, "$1 $2").r
 // MARK: - Times
 
 const HOUR = 3_600_000, DAY = 24 * HOUR;
-const FORMATS = {
-  minute: { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit" },
-  date: { day: "numeric", month: "long", year: "numeric" },
-  hour: { hour: "2-digit", minute: "2-digit" },
-  day: { day: "numeric", month: "short" },
-  month: { month: "short", year: "numeric" },
-  year: { year: "numeric" },
-};
-for (const [name, format] of Object.entries(FORMATS)) {
-  FORMATS[name] = new Intl.DateTimeFormat("en-GB", { ...format, timeZone: "UTC", hourCycle: "h23" });
-}
+const DATE = { day: "numeric", month: "short", year: "numeric" }, CLOCK = { hour: "2-digit", minute: "2-digit" };
+const FORMATS = Object.fromEntries(Object.entries({
+  minute: { ...DATE, ...CLOCK }, date: { ...DATE, month: "long" }, hour: CLOCK, day: { day: "numeric", month: "short" },
+  month: { month: "short", year: "numeric" }, year: { year: "numeric" },
+}).map(([name, format]) =>
+  [name, new Intl.DateTimeFormat("en-GB", { ...format, timeZone: "UTC", hourCycle: "h23" })]));
 const isTime = (value) => typeof value === "number" && Math.abs(value) < 8.64e15;
 const moment = (value, format = "minute") => isTime(value) ? FORMATS[format].format(value) : String(value);
 
@@ -97,13 +94,10 @@ function distance(value, now) {
   return value > now ? `in ${plural(number, unit)}` : `${plural(number, unit)} ago`;
 }
 
-// The end of a gift: whole days from the next midnight in UTC.
-const midnightAfter = (now, days) => (Math.floor(now / DAY) + 1 + days) * DAY;
-
 // MARK: - The session
 
 const STORE = "quittance-console";
-let session = { by: "", places: [{ view: "overview" }], at: 0, ...JSON.parse(sessionStorage.getItem(STORE) ?? "{}") };
+let session = { by: "", places: {}, at: 0, ...JSON.parse(sessionStorage.getItem(STORE) ?? "{}") };
 // What GET /v1/key says of the key.
 let who = null;
 
@@ -114,7 +108,7 @@ function keep(members) {
 
 function signOut(reason) {
   sessionStorage.removeItem(STORE);
-  session = { by: "", places: [{ view: "overview" }], at: 0 };
+  session = { by: "", places: {}, at: 0 };
   who = null;
   names.clear();
   entitlements.clear();
@@ -166,11 +160,8 @@ function path(parts, ...values) {
 }
 
 // What roles may do: `support` changes what a customer has, and only `server` links ids.
-const may = {
-  read: () => ["read", "support", "server"].includes(who?.role),
-  change: () => ["support", "server"].includes(who?.role),
-  link: () => who?.role === "server",
-};
+const READERS = ["read", "support", "server"];
+const may = { change: () => READERS.indexOf(who?.role) > 0, link: () => who?.role === "server" };
 
 // A server refuses a revoked key within a second, and the page must say so within two.
 const KEY_CHECK = 800;
@@ -203,21 +194,20 @@ function showSignIn(reason) {
   const key = make("input", { id: "key", type: "password", required: true, autocomplete: "off", spellcheck: "false" });
   const problem = make("p", { class: "problem", role: "alert", id: "problem" });
   if (reason) problem.append(text(reason));
-  const form = make("form", { class: "card signin", onsubmit: (event) => { event.preventDefault(); signIn(); } },
+  const form = make("form", { class: "card signin", onsubmit: listen(signIn) },
     make("h1", {}, "Quittance console"),
     problem,
     make("label", { for: "key" }, "Key"), key,
-    make("p", { class: "quiet" },
-      "Paste the key that you were given; it begins with qt_. This tab keeps it until you sign out or close the tab."),
+    quiet("Paste the key that you were given; it begins with qt_. The tab keeps it until you sign out or close it."),
     make("button", { class: "main" }, "Sign in"),
-    make("p", { class: "quiet" }, "No key? Whoever runs the server makes one: ",
+    quiet("No key? Whoever runs the server makes one: ",
       make("code", {}, "quittance keys create --name you --role support --expires 30d")));
   async function signIn() {
     keep({ key: key.value.trim() });
     try {
       if (/[^\x21-\x7e]/.test(session.key)) throw new Refused(401);
       const found = await get("/v1/key");
-      if (!["read", "support", "server"].includes(found.role)) {
+      if (!READERS.includes(found.role)) {
         throw new Refused(403, { message: `A ${found.role} key is for apps. The console needs a key with the role ` +
           "read, support or server." });
       }
@@ -245,13 +235,12 @@ function start(found) {
     make("header", {},
       make("div", { class: "bar" },
         make("button", { type: "button", class: "brand", onclick: () => go({ view: "overview" }) }, "Quittance"),
-        make("form", { class: "find", role: "search", onsubmit: (event) => {
-          event.preventDefault();
+        make("form", { class: "find", role: "search", onsubmit: listen(() => {
           if (field.value.trim()) go({ view: "find", words: field.value.trim() });
-        } }, field, make("button", { class: "main" }, "Find")),
+        }) }, field, make("button", { class: "main" }, "Find")),
         make("nav", { "aria-label": "Pages" }, tab("Overview", "overview"), tab("Audit", "audit")),
         make("div", { class: "who" },
-          make("span", {}, text(who.name), " ", make("span", { class: "badge" }, who.role)),
+          make("span", {}, text(who.name), " ", badge("", who.role)),
           button("Sign out", () => signOut("You have signed out. This tab has forgotten the key."), "plain"))),
       make("div", { class: "bar app" }, text(who.bundleId), make("span", {}, "Times are UTC"),
         isTime(who.expiresAt) && make("span", {}, "This key expires on ", time(who.expiresAt)))),
@@ -264,14 +253,20 @@ function start(found) {
 
 // The address never changes: a place, which may have an id, is in the tab's storage, and the history has its number.
 function go(place) {
-  const places = [...session.places.slice(0, session.at + 1), place];
-  keep({ places, at: places.length - 1 });
+  replace(place, session.at + 1);
+  document.activeElement?.blur();
   history.pushState({ at: session.at }, "");
   show();
 }
 
 const VIEWS = { overview: showOverview, find: showFind, customer: showCustomer, audit: showAudit };
 let turn = 0;
+
+// As many places as a browser's history has.
+function replace(place, at = session.at) {
+  const old = Object.entries(session.places).filter(([number]) => number < at && number > at - 50);
+  keep({ at, places: { ...Object.fromEntries(old), [at]: place } });
+}
 
 /** Shows the present place. An answer that arrives after the next click is dropped. */
 async function show({ quietly = false } = {}) {
@@ -293,10 +288,10 @@ async function show({ quietly = false } = {}) {
   if (mine !== turn || !who || !content) return;
   main.replaceChildren(...content);
   main.removeAttribute("aria-busy");
-  if (!quietly) {
-    scrollTo(0, 0);
-    main.querySelector("h1")?.focus();
-  }
+  if (quietly) return;
+  scrollTo(0, 0);
+  // Who has begun to type meanwhile goes on.
+  if (document.activeElement === document.body) main.querySelector("h1")?.focus();
 }
 
 /** The parts of a page, with its title, which names nobody. */
@@ -323,7 +318,7 @@ const PAGE = 20;
 
 /** A table that shows 20 rows at once. A column is its title and what it shows of a row. */
 function table(caption, columns, rows, none = "None.") {
-  if (!rows.length) return make("p", { class: "quiet" }, none);
+  if (!rows.length) return quiet(none);
   const body = make("tbody", { role: "rowgroup" });
   const range = make("span", { role: "status" });
   let first = 0;
@@ -359,7 +354,7 @@ const ENVIRONMENTS = {
 };
 const environmentStyle = (name) => ENVIRONMENTS[name]?.[0] ?? "xcode";
 const environmentQuery = (name) => ENVIRONMENTS[name]?.[1];
-const environment = (name) => name && make("span", { class: `badge ${environmentStyle(name)}` }, name);
+const environment = (name) => name && badge(environmentStyle(name), name);
 
 const isUUID = (id) => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id);
 // People know the app's own ids, and not the account tokens.
@@ -373,12 +368,13 @@ function notice(list) {
   for (const one of list) for (const name of (one.entitlement ?? one.name)?.split(", ") ?? []) entitlements.add(name);
 }
 
-const customerLink = (id) => id && button(names.get(id) ?? id, () => go({ view: "customer", id: names.get(id) ?? id }), "link");
+const open = (id, pick) => go({ view: "customer", id, pick });
+const customerLink = (id) => id && button(names.get(id) ?? id, () => open(names.get(id) ?? id), "link");
 const price = (item) => typeof item.price === "number"
   ? `${(item.price / 1000).toLocaleString("en-GB", { minimumFractionDigits: 2 })} ${item.currency ?? ""}` : "–";
 
 function customerList(items, none) {
-  if (!items.length) return make("p", { class: "quiet" }, none);
+  if (!items.length) return quiet(none);
   for (const item of items) {
     names.set(item.ids[0], best(item.ids));
     notice(item.entitlements);
@@ -386,9 +382,9 @@ function customerList(items, none) {
   return make("ul", { class: "list" }, items.map((item) => make("li", {},
     customerLink(best(item.ids)), " ",
     item.entitlements.length
-      ? item.entitlements.map((one) => make("span", { class: "badge has" }, one.name)) : make("span",
+      ? item.entitlements.map((one) => badge("has", one.name)) : make("span",
         { class: "quiet" }, "has nothing now"),
-    item.ids.length > 1 && make("div", { class: "quiet small" }, "also ",
+    item.ids.length > 1 && small("also ",
       item.ids.filter((id) => id !== best(item.ids)).map((id, index) => [index ? ", " : "", id])))));
 }
 
@@ -403,10 +399,10 @@ function eventTable(events, withCustomer, none) {
   return table("Events, the newest first", [
     ["When", (event) => time(event.recordedAt)],
     ["What", (event) => [words(event.kind), [event.productId, event.detail || event.correction?.reason].map((one) =>
-      one && make("div", { class: "quiet small" }, one))]],
+      one && small(one))]],
     withCustomer && ["Customer", (event) => customerLink(event.customer)],
     ["Access", (event) => gained(event).map(([has, name]) =>
-      make("span", { class: has ? "badge has" : "badge lost" }, (has ? "+ " : "− ") + name))],
+      badge(has ? "has" : "lost", (has ? "+ " : "− ") + name))],
     ["Where", (event) => environment(event.environment)],
     ["More", (event) => button("Details", () => showValue("Event", event), "plain")],
   ].filter(Boolean), events, none);
@@ -448,7 +444,7 @@ async function showOverview() {
   const found = await get("/v1/overview"), customers = get("/v1/customers", { newest: true, limit: PAGE });
   const tile = (title, value, isBad, note) => make("div", { class: isBad ? "tile bad" : "tile" },
     make("div", { class: "quiet" }, title), make("div", { class: "big" }, value),
-    note && make("div", { class: "quiet small" }, note));
+    note && small(note));
   const waiting = found.waitingEndpoints ?? [], unknown = found.unknownProducts ?? [];
   const concerns = found.concerns ?? [];
   const newest = found.newestNotificationAt;
@@ -456,13 +452,14 @@ async function showOverview() {
     concerns.length
       ? make("section", { class: "card bad" }, make("h2", {}, plural(concerns.length, "concern")),
         make("ul", { class: "list" }, concerns.map((one) =>
-          make("li", {}, one.message, make("div", { class: "quiet small" }, one.code)))))
+          make("li", {}, one.message, small(one.code)))))
       : make("p", { class: "card fine" }, "No concerns: the server runs as it should."),
     make("div", { class: "tiles" },
       tile("Newest notification", isTime(newest) ? distance(newest, found.asOf) : "none yet", false,
         isTime(newest) && time(newest)),
       tile("Endpoints that wait", count(waiting.length), waiting.length > 0),
-      tile("Failed jobs", (found.failedJobsArePartial ? "at least " : "") + count(found.failedJobs ?? 0), found.failedJobs > 0),
+      tile("Failed jobs", `${found.failedJobsArePartial ? "at least " : ""}${count(found.failedJobs ?? 0)}`,
+        found.failedJobs > 0),
       tile("Unknown products", count(unknown.length), unknown.length > 0)),
     card("Notifications of the App Store", bars(found.notifications ?? [])),
     waiting.length > 0 && card("Endpoints that wait", table("Endpoints whose events wait", [
@@ -480,7 +477,7 @@ async function showOverview() {
 
 /** Notifications an hour. Widths and heights are percentages, so that the picture has the width of its place. */
 function bars(hours) {
-  if (!hours.length) return make("p", { class: "quiet" }, "None.");
+  if (!hours.length) return quiet("None.");
   const most = Math.max(1, ...hours.map((hour) => hour.count)), width = 100 / hours.length;
   const total = hours.reduce((sum, hour) => sum + hour.count, 0);
   const drawing = make("svg:svg", { class: "bars", role: "img", height: 120, width: "100%",
@@ -493,10 +490,11 @@ function bars(hours) {
     }),
     [0, 1, 2, 3].map((part) => {
       const hour = hours[Math.floor(part * hours.length / 4)];
-      return make("svg:text", { x: `${part * 25}%`, y: 115 }, `${moment(hour.from, "day")} ${moment(hour.from, "hour")}`);
+      const name = `${moment(hour.from, "day")} ${moment(hour.from, "hour")}`;
+      return make("svg:text", { x: `${part * 25}%`, y: 115 }, name);
     }),
     make("svg:text", { x: "0", y: 11 }, `at most ${count(most)} an hour`));
-  return [make("p", { class: "quiet" }, `${plural(total, "notification")} in the last ${plural(hours.length, "hour")}`),
+  return [quiet(`${plural(total, "notification")} in the last ${plural(hours.length, "hour")}`),
     drawing,
     make("details", {}, make("summary", {}, "The same as a table"), table("Notifications an hour", [
       ["Hour", (hour) => time(hour.from)], ["Notifications", (hour) => count(hour.count)],
@@ -517,11 +515,11 @@ async function showFind({ words: id }) {
   const isExact = (item) => item.ids.includes(id) || byEmail.items.includes(item);
   const exact = customers.filter(isExact);
   // What is exactly this needs no list. What begins with it may still be a transaction or an order.
-  if (exact.length === 1) return open(best(exact[0].ids));
+  if (exact.length === 1) return found(best(exact[0].ids));
   let refusal;
   if (!customers.length && !isOrder(id)) {
     try {
-      return await open(id);
+      return await found(id);
     } catch (error) {
       if (error.status !== 404 && error.status !== 400) throw error;
       refusal = error.message;
@@ -529,18 +527,18 @@ async function showFind({ words: id }) {
   }
   return page("Find", make("p", {}, "Searched for ", make("b", {}, id)),
     customers.length > 0 && card("Customers", customerList(customers), customers.length >= PAGE &&
-      make("p", { class: "quiet" }, `These are the first ${PAGE}. Type more of the id.`)),
+      quiet(`These are the first ${PAGE}. Type more of the id.`)),
     !customers.length && make("p", { class: "card" }, refusal ?? "No customer has an id that begins so.", make("br"),
-      make("span", { class: "quiet" }, "You can look for an id of the app and its beginning, an e-mail address, the number " +
-        "of a transaction, and the order id in Apple's e-mail.")),
+      make("span", { class: "quiet" }, "You can look for an id of the app and its beginning, an e-mail address, the " +
+        "number of a transaction, and the order id in Apple's e-mail.")),
     isOrder(id) && card("Is it an order id?",
       make("p", {}, "An order id is in the e-mail from Apple, for example MV5G8XK2PQ. Only the App Store knows which " +
         "purchase it is. Asking changes nothing."),
-      button("Ask the App Store", () => go({ view: "customer", id }), "main")));
+      button("Ask the App Store", () => open(id), "main")));
 
-  function open(name) {
+  function found(name) {
     const place = { view: "customer", id: name };
-    return showCustomer(place, () => keep({ places: session.places.with(session.at, place) }));
+    return showCustomer(place, () => replace(place));
   }
 }
 
@@ -551,7 +549,7 @@ async function showCustomer({ id, pick }, isFound = () => {}) {
   isFound();
   if (items.length > 1 && pick === undefined) {
     return page("Several have this id", card("Which one?", make("ul", { class: "list" }, items.map((item, index) =>
-      make("li", {}, button(best(item.ids) ?? item.id, () => go({ view: "customer", id, pick: index }), "link"), " ",
+      make("li", {}, button(best(item.ids) ?? item.id, () => open(id, index), "link"), " ",
         item.ids.length ? item.ids.join(", ") : "a purchase that belongs to no customer")))));
   }
   const customer = items[pick ?? 0];
@@ -568,8 +566,8 @@ async function showCustomer({ id, pick }, isFound = () => {}) {
     make("div", { class: "title" },
       make("h1", { tabindex: "-1" }, isOwned ? name : `Purchase ${customer.id}`),
       button("Read again", () => show(), "plain"),
-      may.change() && button("What you can do", () => document.querySelector(".actions button")?.focus(), "plain on-phones")),
-    make("p", { class: "quiet" }, isOwned ? "Customer" : "A purchase that belongs to no customer", ", as of ",
+      may.change() && button("What you can do", () => document.querySelector(".action")?.focus(), "plain on-phones")),
+    quiet(isOwned ? "Customer" : "A purchase that belongs to no customer", ", as of ",
       time(customer.asOf)),
     make("div", { class: "sides" },
       make("div", {},
@@ -578,13 +576,13 @@ async function showCustomer({ id, pick }, isFound = () => {}) {
       make("aside", {},
         may.change() && actionsCard(customer, name),
         isOwned && card("Ids", make("ul", { class: "list" }, customer.ids.map((one, index) => make("li", {}, one,
-          index === 0 && make("div", { class: "quiet small" }, "events name the customer by this id"))))),
+          index === 0 && small("events name the customer by this id"))))),
         card("Attributes", make("dl", {}, Object.entries(customer.attributes ?? {}).map(([key, value]) => [
           make("dt", {}, key), make("dd", {}, value.value ?? "–",
-            make("div", { class: "quiet small" }, "since ", time(value.updatedAt)))])),
-          !Object.keys(customer.attributes ?? {}).length && make("p", { class: "quiet" }, "None.")),
+            small("since ", time(value.updatedAt)))])),
+          !Object.keys(customer.attributes ?? {}).length && quiet("None.")),
         card("Environments that count", make("p", {}, customer.counted.map((one) => [environment(one), " "]))))),
-    card("Notifications and documents of the App Store", make("p", { class: "quiet" }, "The ten that were signed last."), table(
+    card("Notifications and documents of the App Store", quiet("The ten that were signed last."), table(
       "Documents, the newest first", [
         ["Signed", (one) => time(one.signedDate)], ["Received", (one) => time(one.receivedAt)],
         ["Document", (one) => [words(one.kind), one.notificationType && make("div", { class: "small" },
@@ -596,7 +594,7 @@ async function showCustomer({ id, pick }, isFound = () => {}) {
       get("/v1/events", { newest: true, customer: name, limit: 100 }), (list) => {
         const recent = list.items.filter((event) => event.recordedAt >= since);
         return [list.items.length >= 100 && recent.length >= 100 &&
-          make("p", { class: "quiet" }, "The newest 100."), eventTable(recent, false, "None.")];
+          quiet("The newest 100."), eventTable(recent, false, "None.")];
       })),
     isOwned && card("Audit", later(get("/v1/audit", { customerId: name, limit: PAGE }),
       (list) => auditTable(list.items, false, "Nobody has changed anything."))),
@@ -628,7 +626,7 @@ function environmentCard(customer, one) {
         ? button("End…", () => act("endGift", customer, { gift: gift.id }), "plain") : ""],
     ], [...gifts].reverse())],
     one.subscriptions.length > 0 && [make("h3", {}, "Subscriptions"), table("Subscriptions", [
-      ["Subscription", (item) => [item.productId, make("div", { class: "quiet small" }, item.originalTransactionId)]],
+      ["Subscription", (item) => [item.productId, small(item.originalTransactionId)]],
       ["Status", (item) => words(item.status)],
       ["Access until", (item) => time(item.accessUntil, "no end")],
       ["Renews", (item) => item.willRenew === true ? "yes" : item.willRenew === false ? "no" : "unknown"],
@@ -637,7 +635,7 @@ function environmentCard(customer, one) {
     make("h3", {}, "Purchases"),
     table("Purchases, the newest first", [
       ["Bought", (item) => time(item.purchaseDate)],
-      ["Product", (item) => [item.productId, make("div", { class: "quiet small" }, item.transactionId)]],
+      ["Product", (item) => [item.productId, small(item.transactionId)]],
       ["Until", (item) => time(item.expiresDate)], ["Price", price],
       ["State", (item) => purchaseState(item, customer.asOf)],
       ["More", (item) => documentButton(item.evidence?.id, name)],
@@ -645,8 +643,8 @@ function environmentCard(customer, one) {
 }
 
 function purchaseState(item, now) {
-  if (item.refused) return make("span", { class: "badge lost" }, "denied");
-  if (isTime(item.revocationDate)) return [make("span", { class: "badge lost" }, "refunded"), " ", time(item.revocationDate)];
+  if (item.refused) return badge("lost", "denied");
+  if (isTime(item.revocationDate)) return [badge("lost", "refunded"), " ", time(item.revocationDate)];
   if (item.isUpgraded) return "upgraded";
   const kind = item.offerDiscountType === "FREE_TRIAL" ? "trial, " : item.offerType ? "offer, " : "";
   if (!isTime(item.expiresDate)) return kind + "bought";
@@ -660,12 +658,14 @@ const STATES = {
   retry: "no access: Apple retries the charge", gap: "no access", upgraded: "upgraded", revoked: "refunded or revoked",
   given: "given", stale: "renewal not heard of",
 };
+const DOWN = "M-6 -5h12l-6 10z";
 const SHAPES = {
-  purchase: "M0 -5a5 5 0 1 0 .01 0z", refund: "M-6 -5h12l-6 10z", refundReversed: "M-6 5h12l-6 -10z",
-  revoked: "M-6 -5h12l-6 10z", denied: "M-6 -5h12l-6 10z", granted: "M0 -6l6 6l-6 6l-6 -6z", ended: "M-4.5 -4.5h9v9h-9z", other: "M-1.5 -6h3v12h-3z",
+  purchase: "M0 -5a5 5 0 1 0 .01 0z", refund: DOWN, revoked: DOWN, denied: DOWN, granted: "M0 -6l6 6l-6 6l-6 -6z",
+  ended: "M-4.5 -4.5h9v9h-9z", other: "M-1.5 -6h3v12h-3z",
 };
 const stateName = (state) => STATES[state] ?? words(state);
-// What is narrower than this part of the picture, in percent, joins its neighbour: the picture stays small.
+const bandStyle = (state) => `band ${STATES[state] ? state : "stale"}`;
+// The server sends at most 240 transactions. Of what is narrower than a part of the picture, in percent, this is shown.
 const NARROWEST = 0.25, MOST_LANES = 24, LANE = 30;
 
 function scale(entries, now) {
@@ -683,9 +683,9 @@ function scale(entries, now) {
 
 /** At most seven round times. */
 function ticks(start, end) {
-  const steps = [["hour", HOUR / 4], ["hour", HOUR], ["hour", 6 * HOUR], ["day", DAY], ["day", 7 * DAY], ["month", 30 * DAY, 1],
-    ["month", 91 * DAY, 3], ["month", 182 * DAY, 6], ["year", 365 * DAY, 12], ["year", 1096 * DAY, 36],
-    ["year", 3653 * DAY, 120], ["year", 36525 * DAY, 1200]];
+  const steps = [["hour", HOUR / 4], ["hour", HOUR], ["hour", 6 * HOUR], ["day", DAY], ["day", 7 * DAY],
+    ["month", 30 * DAY, 1], ["month", 91 * DAY, 3], ["month", 182 * DAY, 6], ["year", 365 * DAY, 12],
+    ["year", 1096 * DAY, 36], ["year", 3653 * DAY, 120], ["year", 36525 * DAY, 1200]];
   const [format, size, months] = steps.find((step) => (end - start) / step[1] <= 7) ?? steps.at(-1);
   const first = new Date(start), found = [];
   const month = months && first.getUTCFullYear() * 12 + first.getUTCMonth();
@@ -697,104 +697,65 @@ function ticks(start, end) {
   return found;
 }
 
-function joined(bands, at) {
-  const result = [];
-  for (const band of [...bands].sort((a, b) => a.from - b.from)) {
-    const from = at(band.from), to = at(band.to ?? Infinity), last = result.at(-1);
-    if (last && to - from < NARROWEST * 4 && from - last.to < NARROWEST && (last.state === band.state ||
-      to - last.from < NARROWEST)) {
-      last.to = Math.max(last.to, to);
-      last.bands.push(band);
-    } else result.push({ state: band.state, from, to, bands: [band] });
-  }
-  return result;
-}
-
 function timeline(entries, now, omittedOnes = 0) {
   const omitted = entries.reduce((sum, entry) => sum + (entry.omitted ?? 0), omittedOnes);
   const { at, end, marks, isPast, last } = scale(entries, now);
-  const newest = (entry) => Math.max(...[...(entry.bands ?? []).map((band) => band.to ?? Infinity),
-    ...(entry.marks ?? []).map((mark) => mark.at), 0].slice(-PAGE));
   // Purchases that are points only share a lane.
-  const points = entries.filter((entry) => !entry.bands?.length);
-  const lanes = entries.filter((entry) => entry.bands?.length).sort((a, b) => newest(b) - newest(a));
+  const lanes = entries.filter((entry) => entry.bands?.length);
+  const points = entries.filter((entry) => !lanes.includes(entry));
   const shown = lanes.slice(0, MOST_LANES);
-  if (points.length) {
-    shown.push({ kind: "points", productId: points.length === 1 ? points[0].productId : undefined, bands: [],
-      marks: points.flatMap((entry) => entry.marks ?? []) });
-  }
-  const states = [...new Set(entries.flatMap((entry) => (entry.bands ?? []).map((band) => band.state)))];
-  const upright = (style, height) => (value) =>
-    make("svg:line", { class: style, x1: `${at(value)}%`, x2: `${at(value)}%`, y1: "0", y2: height });
+  if (points.length === 1) shown.push(points[0]);
+  if (points.length > 1) shown.push({ id: "One-time purchases", marks: points.flatMap((entry) => entry.marks ?? []) });
+  const states = [...new Set(lanes.flatMap((entry) => entry.bands.map((band) => band.state)))];
+  const upright = (style, value) =>
+    make("svg:line", { class: style, x1: `${at(value)}%`, x2: `${at(value)}%`, y1: "0", y2: LANE });
   const rows = entries.flatMap((entry) => [
-    ...(entry.bands ?? []).map((band) => ({ entry, at: band.from, to: band.to, what: stateName(band.state), id: band.transactionId, isBand: true })),
-    ...(entry.marks ?? []).map((mark) => ({ entry, at: mark.at, what: mark.text || words(mark.kind), id: mark.transactionId })),
+    ...(entry.bands ?? []).map((band) => ({ ...band, entry, what: stateName(band.state), at: band.from })),
+    ...(entry.marks ?? []).map((mark) => ({ ...mark, entry, what: mark.text || words(mark.kind) })),
   ]).sort((a, b) => b.at - a.at);
   return make("figure", { class: "timeline" },
     make("figcaption", {}, "Time line", isPast && `, which ended ${distance(last, now)}`),
     make("div", { class: "lanes", "aria-hidden": "true" },
       shown.map((lane) => make("div", { class: "lane" },
-        make("div", { class: "lane-name small" }, laneName(lane), lane.productId && lane.entitlement &&
-          make("span", { class: "quiet" }, ` gives ${lane.entitlement}`)),
-        drawLane(lane, at, end, marks.map(([value]) => upright("grid", LANE)(value)), !isPast && upright("now", LANE)(now)))),
-      make("svg:svg", { class: "scale", width: "100%", height: 18 },
+        make("div", { class: "small" }, laneName(lane), lane.productId && lane.entitlement &&
+          ` gives ${lane.entitlement}`),
+        make("svg:svg", { class: "lane-drawing", width: "100%", height: LANE },
+          marks.map(([value]) => upright("grid", value)),
+          (lane.bands ?? []).map((band) => drawBand(band, at, now, end)), !isPast && upright("now", now),
+          (lane.marks ?? []).map((mark) => make("svg:svg", { class: "mark-at", x: `${at(mark.at)}%`, y: 15 },
+            make("svg:title", {}, `${moment(mark.at)}: ${mark.text || words(mark.kind)}`),
+            make("svg:path", { class: `mark ${mark.kind in SHAPES ? mark.kind : "other"}`,
+              d: SHAPES[mark.kind] ?? SHAPES.other })))))),
+      make("svg:svg", { width: "100%", height: 18 },
         marks.map(([value, label], index) => at(value) < 92 && (isPast || Math.abs(at(value) + 3 - at(now)) > 6) &&
           make("svg:text", { class: index % 2 ? "odd" : "", x: `${at(value)}%`, y: 13 }, label)),
-        !isPast && make("svg:text", { class: at(now) > 90 ? "now-word end" : "now-word", x: `${at(now)}%`, y: 13 }, "now"))),
-    make("p", { class: "legend small", "aria-hidden": "true" }, states.map((state) =>
-      make("span", {}, make("svg:svg", { width: 16, height: 12 }, make("svg:rect", {
-        class: `band ${STATES[state] ? state : "stale"}`, x: 0.5, y: 0.5, width: 15, height: 11 })), stateName(state)))),
-    (lanes.length > MOST_LANES || omitted > 0) && make("p", { class: "quiet" },
-      [lanes.length > MOST_LANES && `${plural(lanes.length - MOST_LANES, "older line")} only in the table beneath.`,
-        omitted > 0 && `${plural(omitted, "earlier transaction")} only among the purchases.`].filter(Boolean).join(" ")),
+        !isPast && make("svg:text", { class: at(now) > 90 ? "now-word end" : "now-word", x: `${at(now)}%`, y: 13 },
+          "now"))),
+    make("p", { class: "legend small", "aria-hidden": "true" }, states.map((state) => make("span", {},
+      make("svg:svg", { width: 16, height: 12 },
+        make("svg:rect", { class: bandStyle(state), x: 0.5, y: 0.5, width: 15, height: 11 })), stateName(state)))),
+    lanes.length > MOST_LANES && quiet(`${plural(lanes.length - MOST_LANES, "older line")} only in the table beneath.`),
+    omitted > 0 && quiet(`${plural(omitted, "earlier transaction")} only among the purchases.`),
     make("details", {}, make("summary", {}, "The time line as a table"), table("The time line, the newest first", [
-      ["From", (row) => time(row.at)], ["To", (row) => row.isBand ? time(row.to, "no end") : ""],
-      ["What", (row) => row.what], ["Of", (row) => laneName(row.entry)], ["Transaction", (row) => row.id],
+      ["From", (row) => time(row.at)], ["To", (row) => row.state ? time(row.to, "no end") : ""],
+      ["What", (row) => row.what], ["Of", (row) => laneName(row.entry)], ["Transaction", (row) => row.transactionId],
     ], rows)));
 }
 
-const laneName = (lane) => lane.productId ?? (lane.kind === "grant" ? `Gift of ${lane.entitlement}`
-  : lane.kind === "points" ? "One-time purchases" : lane.id);
+const laneName = (lane) => lane.productId ?? (lane.kind === "grant" ? `Gift of ${lane.entitlement}` : lane.id);
 
-function drawLane(lane, at, end, grid, now) {
-  const places = new Map();
-  for (const mark of lane.marks ?? []) {
-    const place = Math.round(at(mark.at) / NARROWEST / 2) * NARROWEST * 2;
-    places.set(place, [...(places.get(place) ?? []).slice(-9), mark]);
-  }
-  return make("svg:svg", { class: "lane-drawing", width: "100%", height: LANE }, grid,
-    joined(lane.bands ?? [], at).map((band) => make("svg:svg", { x: `${band.from}%`, y: 5, height: 20, "data-state": band.state,
-      width: `${Math.max(band.to - band.from, NARROWEST)}%` },
-      make("svg:title", {}, `${band.bands.length > 1 ? `${band.bands.length} periods: ` : ""}${stateName(band.state)}, ` +
-        `${moment(band.bands[0].from)} to ${band.bands.at(-1).to ? moment(band.bands.at(-1).to) : "no end"}`),
-      make("svg:rect", { class: `band ${STATES[band.state] ? band.state : "stale"}`, x: 0.5, y: 0.5, width: "100%", height: 19 }),
-      band.to - band.from > 4 && make("svg:text", { class: "band-name", x: 6, y: 14 }, stateName(band.state) +
-        (band.bands.at(-1).to > end ? `, until ${moment(band.bands.at(-1).to, "date")} →` : band.bands.at(-1).to ? "" : ", no end →")))),
-    now,
-    [...places].map(([place, marks]) => make("svg:svg", { class: "mark-at", x: `${place}%`, y: 15 },
-      make("svg:title", {}, marks.map((mark) => `${moment(mark.at)}: ${mark.text || words(mark.kind)}`).join("; ")),
-      make("svg:path", { class: `mark ${SHAPES[marks.at(-1).kind] ? marks.at(-1).kind : "other"}`,
-        d: SHAPES[marks.at(-1).kind] ?? SHAPES.other }))));
+/** A band with its name, which is cut where the band ends. What has no known end is drawn until now, if not longer. */
+function drawBand({ state, from, to }, at, now, end) {
+  const isOpen = to === undefined && ["paid", "given"].includes(state);
+  const begin = at(from), width = Math.max(NARROWEST, at(to ?? (isOpen ? end : now)) - begin);
+  const rest = to > end ? `, until ${moment(to, "date")} →` : isOpen ? ", no end →" : "";
+  return make("svg:svg", { x: `${begin}%`, y: 5, height: 20, width: `${width}%`, "data-state": state },
+    make("svg:title", {}, `${stateName(state)}, ${moment(from)} to ${isTime(to) ? moment(to) : "no end"}`),
+    make("svg:rect", { class: bandStyle(state), x: 0.5, y: 0.5, width: "100%", height: 19 }),
+    width > 4 && make("svg:text", { class: "band-name", x: 6, y: 14 }, stateName(state) + rest));
 }
 
 // MARK: - A document
-
-/** The payload of a token, and the payloads of the tokens within. A page checks no signature: the server has. */
-function payload(token, depth = 0) {
-  const parts = String(token).split(".");
-  if (parts.length !== 3 || depth > 3) return undefined;
-  try {
-    const bytes = atob(parts[1].replaceAll("-", "+").replaceAll("_", "/"));
-    const value = JSON.parse(new TextDecoder().decode(Uint8Array.from(bytes, (one) => one.charCodeAt(0))));
-    const opened = (inner) => typeof inner === "string" && inner.startsWith("eyJ") ? payload(inner, depth + 1) ?? inner
-      : Array.isArray(inner) ? inner.map(opened)
-        : inner && typeof inner === "object"
-          ? Object.fromEntries(Object.entries(inner).map(([name, one]) => [name, opened(one)])) : inner;
-    return opened(value);
-  } catch {
-    return undefined;
-  }
-}
 
 const LONGEST_DOCUMENT = 20_000;
 
@@ -804,19 +765,18 @@ async function showDocument(id, place) {
   node.classList.add("wide");
   try {
     const found = await get(path`/v1/evidence/${id}`, { explain: true, environment: environmentQuery(place) });
-    const decoded = found.payload ?? payload(found.document);
-    const isJSON = decoded !== undefined && decoded !== null;
     body.replaceChildren(
       make("p", {}, environment(found.environment), " ", words(found.kind),
         [found.notificationType, found.subtype].filter(Boolean).map((one) => [" ", make("b", {}, one)])),
       make("dl", {}, make("dt", {}, "Signed"), make("dd", {}, time(found.signedDate)),
-        make("dt", {}, "Received"), make("dd", {}, time(found.receivedAt)), make("dt", {}, "Name"), make("dd", {}, found.id)),
+        make("dt", {}, "Received"), make("dd", {}, time(found.receivedAt)), make("dt", {}, "Name"),
+        make("dd", {}, found.id)),
       ...(found.checks ? [make("h3", {}, "Checks"), make("ul", { class: "checks" }, found.checks.map((check) =>
         make("li", { class: check.passed === false ? "failed" : check.passed ? "passed" : "skipped" },
           make("b", {}, check.passed === false ? "✗ failed " : check.passed ? "✓ passed " : "– not done "),
-          words(check.name), check.part && `, ${words(check.part)}`, check.text && make("div", { class: "quiet small" }, check.text))))] : []),
+          words(check.name), check.part && `, ${words(check.part)}`, check.text && small(check.text))))] : []),
       make("h3", {}, "What it says"),
-      isJSON ? lines(decoded) : make("p", { class: "quiet" }, "This document is not JSON; it is an app receipt."),
+      found.payload ? lines(found.payload) : quiet("Nothing can be shown: see the checks."),
       make("details", {}, make("summary", {}, "The document as it was signed"),
         make("div", { class: "code", tabindex: "0", role: "group", "aria-label": "Document" },
           text(String(found.document ?? "").slice(0, LONGEST_DOCUMENT)),
@@ -831,9 +791,9 @@ async function showDocument(id, place) {
 function auditTable(items, withCustomer, none) {
   return table("Changes, the newest first", [
     ["When", (one) => time(one.at)],
-    ["Who", (one) => [one.by ?? one.keyName ?? "–", one.role && [" ", make("span", { class: "badge" }, one.role)],
-      one.by && one.keyName && make("div", { class: "quiet small" }, "with the key ", one.keyName)]],
-    ["What", (one) => [words(one.operation), one.subject && make("div", { class: "quiet small" }, one.subject)]],
+    ["Who", (one) => [one.by ?? one.keyName ?? "–", one.role && [" ", badge("", one.role)],
+      one.by && one.keyName && small("with the key ", one.keyName)]],
+    ["What", (one) => [words(one.operation), one.subject && small(one.subject)]],
     withCustomer && ["Customer", (one) => customerLink(one.customerId)],
     ["Reason", (one) => one.reason], ["Outcome", (one) => words(one.outcome)],
   ].filter(Boolean), items, none);
@@ -844,15 +804,14 @@ async function showAudit(place) {
   const day = (value, days) => value ? Date.parse(value + "T00:00:00Z") + days * DAY : undefined;
   const list = await get("/v1/audit", { customerId, from: day(from, 0), to: day(to, 1), after, limit: 100 });
   const field = (label, id, attributes) => make("label", {}, label, make("input", { id, ...attributes }));
-  const form = make("form", { class: "card filter", onsubmit: (event) => {
-    event.preventDefault();
+  const form = make("form", { class: "card filter", onsubmit: listen(() => {
     const value = (id) => document.getElementById(id).value.trim();
     go({ view: "audit", customerId: value("audit-customer"), from: value("audit-from"), to: value("audit-to") });
-  } },
+  }) },
     field("Customer", "audit-customer", { type: "text", value: customerId, autocomplete: "off", spellcheck: "false" }),
     field("From", "audit-from", { type: "date", value: from }), field("To", "audit-to", { type: "date", value: to }),
     make("button", { class: "main" }, "Show"));
-  return page("Audit", make("p", { class: "quiet" }, "What people and backends have changed with a key or a command."), form,
+  return page("Audit", quiet("What people and backends have changed with a key or a command."), form,
     make("section", { class: "card" }, auditTable(list.items, true, "Nothing was changed."),
       list.nextCursor && button("Earlier changes", () => go({ ...place, after: list.nextCursor }), "plain")));
 }
@@ -865,8 +824,9 @@ function chains(customer) {
   for (const item of customer.environments.flatMap((one) => one.purchases)) {
     const key = `${item.environment} ${item.originalTransactionId}`;
     if (found.get(key)?.at > item.purchaseDate) continue;
-    found.set(key, { key, id: item.originalTransactionId, name: item.productId, at: item.purchaseDate, isDenied: !!item.refused,
-      place: item.environment, query: { environment: environmentQuery(item.environment) } });
+    found.set(key, { key, id: item.originalTransactionId, name: item.productId, at: item.purchaseDate,
+      isDenied: item.refused === true, place: item.environment,
+      query: { environment: environmentQuery(item.environment) } });
   }
   return [...found.values()].sort((a, b) => b.at - a.at);
 }
@@ -879,7 +839,8 @@ function purchaseField(list) {
   const options = list.slice(0, MOST_CHOICES).map((chain) =>
     [chain.key, `${chain.name}, bought ${moment(chain.at, "date")} (${chain.id}, ${chain.place})`]);
   const hint = list.length > MOST_CHOICES && `The newest ${MOST_CHOICES} purchases.`;
-  return [{ name: "purchase", label: "Purchase", options, hint }, ({ purchase }) => list.find((one) => one.key === purchase)];
+  const chosen = ({ purchase }) => list.find((one) => one.key === purchase);
+  return [{ name: "purchase", label: "Purchase", options, hint }, chosen];
 }
 
 function randomId() {
@@ -901,8 +862,8 @@ const undone = (reason) => `undone: ${reason}`.slice(0, 500);
 const onlyServer = (what) => !may.link() && `Only a server key can ${what} again.`;
 
 /**
- * Each makes a panel for a customer, or nothing if it does not apply: fields, what will happen (nothing while a field is
- * empty, a text that asks for a correction, or sentences), and the request, with what undoes it. `twice` asks again.
+ * Each makes a panel for a customer, or nothing if it does not apply: fields, what will happen (nothing while a field
+ * is empty, a text that asks for a correction, or sentences), and the request, with what undoes it. `twice` asks again.
  */
 const ACTIONS = {
   give(customer, name) {
@@ -915,14 +876,16 @@ const ACTIONS = {
       fields: [
         { name: "entitlement", label: "What", options: known.length ? known.map((one) => [one, one]) : undefined,
           hint: !known.length && "The name of an entitlement, such as pro." },
-        { name: "until", label: "For how long", value: "30d", hint: "Days such as 30d, 2 weeks, 1 month (30 days), or the date of the end: 2027-02-05." },
+        { name: "until", label: "For how long", value: "30d",
+          hint: "Days such as 30d, 2 weeks, 1 month (30 days), or the date of the end: 2027-02-05." },
         { name: "place", label: "Where", options: [["Production", "Production: the app of the App Store"],
           ["Sandbox", "Sandbox: TestFlight and App Review"]] }],
       effect({ entitlement, until: typed, place }) {
         const end = until(typed, customer.asOf);
         if (!entitlement) return undefined;
         if (!end) return "Type a number of days, or a date ahead.";
-        const pays = customer.environments.some((one) => one.subscriptions.some((item) => item.hasAccess && item.willRenew));
+        const pays = customer.environments.some((one) =>
+          one.subscriptions.some((item) => item.hasAccess && item.willRenew));
         return [`${name} may use ${entitlement} until ${moment(end)} UTC, at once and without paying (${place}).`,
           "The App Store is not told.", pays && "The customer's subscription goes on, and Apple charges it as before."];
       },
@@ -939,13 +902,13 @@ const ACTIONS = {
     const chosen = ({ gift }) => list.find((grant) => grant.id === gift);
     return list.length && {
       title: "End a gift", asks: ["by"],
-      fields: [{ name: "gift", label: "Gift", value: given.gift, options: list.map((grant) => [grant.id,
-        `${grant.entitlement} until ${isTime(grant.until) ? moment(grant.until) : "no end"}, ${grant.environment}: ${grant.why}`]) }],
+      fields: [{ name: "gift", label: "Gift", value: given.gift, options: list.map((one) => [one.id, one.entitlement +
+        ` until ${isTime(one.until) ? moment(one.until) : "no end"}, ${one.environment}: ${one.why}`]) }],
       effect: (values) => [`${chosen(values).entitlement} ends for ${name} now, unless a purchase gives it too.`],
       async run(values) {
         const { id, entitlement, why, until: end, environment: place } = chosen(values), by = values.by;
         await ask("POST", path`/v1/customers/${name}/grants/${id}/end`, {}, { by });
-        const again = { id: randomId(), entitlement, why, by, new: false, ...(isTime(end) ? { until: end } : { forever: true }) };
+        const again = { id: randomId(), entitlement, why, by, new: false, until: end, forever: !isTime(end) };
         return { done: `The gift of ${entitlement} has ended.`, undo: ["Give it again", () =>
           ask("POST", path`/v1/customers/${name}/grants`, { environment: environmentQuery(place) }, again)] };
       },
@@ -959,15 +922,16 @@ const ACTIONS = {
         { name: "isNew", label: "Nobody has this id yet: make a new customer", isCheck: true }],
       effect: (values) => values.to && [
         `${chosen(values).name} (${chosen(values).id}) belongs to ${values.to} alone, at once.`,
-        customer.ids.length > 0 && `${name} loses what it gives.`, "Later documents and claims of apps do not change this."],
+        customer.ids.length > 0 && `${name} loses what it gives.`,
+        "Later documents and claims of apps do not change this."],
       async run({ to, isNew, reason, ...values }) {
         const { id, query, name: product } = chosen(values);
         const before = (await get(path`/v1/transactions/${id}`, query)).customers ?? [];
         const move = (body) => ask("POST", path`/v1/transactions/${id}/move`, query, body);
         await move({ customers: [to], reason, new: isNew });
-        return { done: `${product} belongs to ${to}.`, undo: before.length > 0 && before.length <= 10 && ["Move it back to " +
-          before.map((one) => one === customer.ids[0] ? name : one).join(", "), () =>
-          move({ customers: before, reason: undone(reason), new: false })] };
+        const owners = before.map((one) => one === customer.ids[0] ? name : one).join(", ");
+        return { done: `${product} belongs to ${to}.`, undo: before.length > 0 && before.length <= 10 &&
+          [`Move it back to ${owners}`, () => move({ customers: before, reason: undone(reason), new: false })] };
       },
     };
   },
@@ -977,13 +941,13 @@ const ACTIONS = {
   allow: (customer) => denial(customer, true, "Allow a denied purchase", "allow", "deny", (chain) => [
     `${chain.name} (${chain.id}) gives again what it gave before it was denied.`]),
   unlink: (customer) => separation(customer, "Take an id off", "Id", (id) => [
-    `${id} then belongs to nobody. The purchases stay with this customer.`, "An app that asks with this id finds nothing.",
-    onlyServer("add the id")], async (id, rest, reason) => {
+    `${id} then belongs to nobody. The purchases stay with this customer.`,
+    "An app that asks with this id finds nothing.", onlyServer("add the id")], async (id, rest, reason) => {
     await ask("POST", path`/v1/customers/${rest}/unlink`, {}, { alias: id, reason });
     return `${id} belongs to nobody.`;
   }, "Add the id again"),
-  unmerge: (customer) => separation(customer, "Undo a merge", "Id of the customer that was merged into this one", (id) => [
-    `The customer that had the id ${id} is a customer of its own again, with the ids and purchases that came with the merge.`,
+  unmerge: (customer) => separation(customer, "Undo a merge", "Id of the customer that was merged in", (id) => [
+    `The customer that had the id ${id} is a customer of its own again, with its ids and purchases of then.`,
     "Gifts and attributes stay with this customer.", onlyServer("merge them")], async (id, _, reason) => {
     await ask("POST", path`/v1/customers/${id}/unmerge`, {}, { reason });
     return `${id} is a customer of its own.`;
@@ -992,12 +956,12 @@ const ACTIONS = {
     const list = chains(customer), [field, chosen] = purchaseField(list);
     return list.length && {
       title: "Read from the App Store", fields: [field],
-      effect: (values) => ["The server reads the customer's whole history with this purchase from the App Store, and records " +
-        `what it lacks (${chosen(values).place}).`, "Nobody is charged, and nothing is erased."],
+      effect: (values) => ["The server reads the customer's whole history with this purchase from the App Store, and " +
+        `records what it lacks (${chosen(values).place}).`, "Nobody is charged, and nothing is erased."],
       async run(values) {
         const found = await ask("POST", "/v1/backfill", chosen(values).query, { transactionId: chosen(values).id });
         return { done: !found.complete ? "The App Store has not told all of it yet. The server goes on by itself."
-          : `The App Store answered: ${plural(found.recorded, "new document")}, ${count(found.alreadyKnown)} already known.` };
+          : `It answered: ${plural(found.recorded, "new document")}, ${count(found.alreadyKnown)} already known.` };
       },
     };
   },
@@ -1012,8 +976,8 @@ const ACTIONS = {
         { name: "code", label: "Reason for Apple", options: [["1", "Customer satisfaction"],
           ["3", "Service issue or outage"], ["2", "Other"], ["0", "Not declared"]] }],
       effect: (values) => !/^([1-9]|[1-8]\d|90)$/.test(values.days) ? "Type a number of days from 1 to 90." : [
-        `Apple moves the next renewal of ${chosen(values).name} by ${plural(Number(values.days), "day")}, without a charge, ` +
-        "and sends the customer an e-mail.", "It cannot be undone."],
+        `Apple moves the next renewal of ${chosen(values).name} by ${plural(Number(values.days), "day")}, without a ` +
+        "charge, and sends the customer an e-mail.", "It cannot be undone."],
       async run({ days, code, ...values }) {
         const { id, query } = chosen(values);
         const found = await ask("POST", path`/v1/subscriptions/${id}/extension`, query,
@@ -1028,7 +992,8 @@ const ACTIONS = {
       title: "Set an attribute",
       fields: [{ name: "attribute", label: "Attribute", hint: "Such as $email or plan." },
         { name: "value", label: "Value", isOptional: true, hint: "Empty removes the attribute." }],
-      effect: ({ attribute, value }) => attribute && [value ? `${attribute} becomes “${value}”.` : `${attribute} is removed.`,
+      effect: ({ attribute, value }) => attribute && [
+        value ? `${attribute} becomes “${value}”.` : `${attribute} is removed.`,
         before(attribute) === null ? "The customer does not have it yet." : `Now it is “${before(attribute)}”.`],
       async run({ attribute, value }) {
         const set = (one) => ask("PATCH", path`/v1/customers/${name}/attributes`, {},
@@ -1068,9 +1033,9 @@ function separation(customer, title, label, effect, send, undo) {
 }
 
 function actionsCard(customer, name) {
-  const possible = Object.keys(ACTIONS).map((key) => [key, ACTIONS[key](customer, name, {})]).filter(([, panel]) => panel);
   return make("section", { class: "card actions" }, make("h2", {}, "What you can do"),
-    possible.map(([key, { title }]) => button(title + "…", () => act(key, customer), "action")),
+    Object.entries(ACTIONS).map(([key, action]) => [key, action(customer, name, {})]).map(([key, possible]) =>
+      possible ? button(possible.title + "…", () => act(key, customer), "action") : ""),
     make("p", { class: "quiet small" }, "Each first says what will happen."));
 }
 
@@ -1084,19 +1049,21 @@ function act(key, customer, given = {}) {
     const id = `field-${field.name}`, hint = field.hint && `hint-${field.name}`;
     const shared = { id, required: !field.isCheck && !field.isOptional, "aria-describedby": hint };
     const input = field.options
-      ? make("select", shared, field.options.map(([value, label]) => make("option", { value, selected: value === field.value }, label)))
+      ? make("select", shared, field.options.map(([value, label]) =>
+        make("option", { value, selected: value === field.value }, label)))
       : make("input", { ...shared, type: field.isCheck ? "checkbox" : "text", autocomplete: "off", spellcheck: "false",
         value: field.value, maxlength: field.maxlength });
     inputs.set(field.name, input);
     const label = make("label", { for: id }, field.label);
-    return make("div", { class: field.isCheck ? "field check" : "field" }, field.isCheck ? [input, label] : [label, input],
+    return make("div", { class: field.isCheck ? "field check" : "field" },
+      field.isCheck ? [input, label] : [label, input],
       hint && make("div", { id: hint, class: "quiet small" }, field.hint));
   });
   const values = () => Object.fromEntries([...inputs].map(([field, input]) =>
     [field, input.type === "checkbox" ? input.checked : input.value.trim()]));
   const effect = make("div", { class: "effect", "aria-live": "polite" }), failure = make("div", { class: "failure" });
   const send = make("button", { class: "main" });
-  const form = make("form", { onsubmit: (event) => { event.preventDefault(); submit(); }, oninput: () => update() }, rows, effect,
+  const form = make("form", { onsubmit: listen(submit), oninput: () => update() }, rows, effect,
     make("p", { class: "quiet small" }, "The audit list shows it with your key, ", who.name, "."), failure,
     make("p", { class: "buttons" }, button("Cancel", () => node.close(), "plain"), send));
   let isSure;
@@ -1111,7 +1078,8 @@ function act(key, customer, given = {}) {
     effect.replaceChildren(make("b", {}, "What will happen"),
       ...[said || "Fill in the fields first."].flat().filter(Boolean).map((one) => make("p", {}, one)));
     if (sure && action.twice) effect.append(make("p", { class: "problem", role: "alert" }, action.twice));
-    text(!action.twice ? action.title : sure ? "Yes, do it" : "Go on", send).classList.toggle("danger", sure && !!action.twice);
+    text(!action.twice ? action.title : sure ? "Yes, do it" : "Go on", send)
+      .classList.toggle("danger", Boolean(sure && action.twice));
   }
 
   async function submit() {
@@ -1146,9 +1114,9 @@ function act(key, customer, given = {}) {
       report({ done: "It is undone." });
     }), "plain");
     form.replaceChildren(make("p", { class: "done", role: "status" }, make("b", {}, "Done. "), done), failure,
-      make("p", { class: "quiet" }, undo && "Was that wrong?"), make("p", { class: "buttons" }, back, close));
+      quiet(undo && "Was that wrong?"), make("p", { class: "buttons" }, back, close));
     close.focus();
-    if (next) keep({ places: session.places.with(session.at, { view: "customer", id: next }) });
+    if (next) replace({ view: "customer", id: next });
     show({ quietly: true });
   }
 }
@@ -1157,8 +1125,7 @@ function act(key, customer, given = {}) {
 
 addEventListener("popstate", (event) => {
   if (!who) return;
-  session.at = Math.min(event.state?.at ?? 0, session.places.length - 1);
-  keep({});
+  keep({ at: event.state?.at ?? 0 });
   for (const open of document.querySelectorAll("dialog")) open.close();
   show();
 });
