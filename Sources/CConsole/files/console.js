@@ -214,9 +214,9 @@ function showSignIn(reason) {
       start(found);
     } catch (error) {
       sessionStorage.removeItem(STORE);
+      session.key = undefined;
       key.value = "";
-      const message = error.status === 401 ? "The server does not accept this key." : error.message;
-      problem.replaceChildren(text(message));
+      problem.replaceChildren(text(error.status === 401 ? "The server does not accept this key." : error.message));
       key.focus();
     }
   }
@@ -887,6 +887,8 @@ const ACTIONS = {
         const pays = customer.environments.some((one) =>
           one.subscriptions.some((item) => item.hasAccess && item.willRenew));
         return [`${name} may use ${entitlement} until ${moment(end)} UTC, at once and without paying (${place}).`,
+          customer.environments.some((one) => one.entitlements.some((item) => item.name === entitlement &&
+            item.environment === place && !(item.until < end))) && "The customer has it as long or longer without this.",
           "The App Store is not told.", pays && "The customer's subscription goes on, and Apple charges it as before."];
       },
       async run({ entitlement, until: typed, place, reason, by }) {
