@@ -86,7 +86,8 @@ extension DocumentCodec {
 
     /// Whether the text outside the blobs is that of a token's payload, and the tokens in it are in their places.
     private func restores(_ payload: [UInt8]) -> Bool {
-        var (position, end) = (0, 0)
+        var position = 0
+        var end = 0
         for token in tokens {
             let gap = token.range.lowerBound - end
             guard gap >= 0, gap <= rest.count - position, token.range.upperBound <= payload.count,

@@ -28,7 +28,6 @@ final class StatementTable: @unchecked Sendable {
 
     /// A few times the number of the ledger's statements. Of two with the same place, the last used has it.
     private static let count = 512
-
     private var places = [Place](repeating: Place(), count: count)
 
     func statement(_ sql: String, on connection: Database) throws -> Statement {

@@ -47,7 +47,8 @@ extension String {
     /// Whether two ids of customers are the same, byte by byte.
     package func isSameID(as other: String) -> Bool {
         // The views of bytes have no address, and take ten times as long.
-        var (left, right) = (self, other)
+        var left = self
+        var right = other
         return left.withUTF8 { left in right.withUTF8 { left.elementsEqual($0) } }
     }
 

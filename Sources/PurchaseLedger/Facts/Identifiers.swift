@@ -121,18 +121,16 @@ enum ChainName {
     }
 
     /// Every event of a page asks for it, and a search by characters takes fifty times as long.
-    private static func separation(in name: String) -> String.Index? {
-        name.utf8.lastIndex(of: UInt8(ascii: separator))
-    }
+    private static func mark(in name: String) -> String.Index? { name.utf8.lastIndex(of: UInt8(ascii: separator)) }
 
     /// The original transaction id in a name.
     static func originalTransactionId(in name: String) -> String {
-        separation(in: name).map { String(name[..<$0]) } ?? name
+        mark(in: name).map { String(name[..<$0]) } ?? name
     }
 
     /// The time in a name, in seconds since 1970; `nil` if the name has none.
     static func second(in name: String) -> Int64? {
-        separation(in: name).flatMap { Int64(name[name.index(after: $0)...]) }
+        mark(in: name).flatMap { Int64(name[name.index(after: $0)...]) }
     }
 }
 
