@@ -50,10 +50,8 @@ extension JSONValue {
         return try reader.document(keeping: path)
     }
 
-    /// The names of an object's members, as they are written, and without their quotes. Keeps no value in memory, and
-    /// takes a tenth of the time of ``init(parsing:)``.
-    ///
-    /// - Returns: `nil` if the text is no object, or if ``init(parsing:)`` throws.
+    /// The names of an object's members, as they are written, and without their quotes; `nil` if the text is no object,
+    /// or if ``init(parsing:)`` throws. Keeps no value in memory, and takes a fraction of the time.
     @inline(never)
     package static func names(in text: [UInt8]) -> [Range<Int>]? {
         var reader = JSONReader(text, atMost: Limits.jsonValues)

@@ -8,18 +8,16 @@ import Synchronization
 
 /// Runs SQL statements. Each statement is prepared once per connection.
 ///
-/// GRDB prepares and caches the statements, and ``StatementTable`` finds them. SQLite's own functions bind parameters and
-/// read columns. If a column has an unexpected type, as in a damaged file, GRDB's functions would convert the value or end
-/// the process.
+/// GRDB prepares and caches the statements, and ``StatementTable`` finds them. SQLite's own functions bind parameters
+/// and read columns. If a column has an unexpected type, as in a damaged file, GRDB's functions would convert the
+/// value or end the process.
 protocol StatementRunner {
     var connection: Database { get }
     var statements: StatementTable { get }
 }
 
-/// Finds the statements that a connection prepared. GRDB would hash their text, which takes longer than many run.
-///
-/// GRDB alone keeps the statements: they end with their connection, or when its schema changes. Used only on the
-/// connection's queue.
+/// Finds the statements that a connection prepared. GRDB would hash their text, which takes longer than many run. It
+/// keeps them: they end with their connection, or when its schema changes. Used only on the connection's queue.
 final class StatementTable: @unchecked Sendable {
     private struct Place {
         var sql = ""

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AppStoreModel
+
 /// The parts of a request's target: a path or a URL (RFC 9112 section 3.2), with or without a query.
 struct RequestTarget {
     /// The host and port of a URL; `nil` if the target is a path.
@@ -11,7 +13,9 @@ struct RequestTarget {
 
     /// - Returns: `nil` if the text is neither a path that begins with `/` nor an http URL, or has a fragment.
     init?(_ text: String) {
-        guard !text.utf8.contains(UInt8(ascii: "#")) else { return nil }
+        var text = text
+        let (hasFragment, hasQuery) = text.withUTF8 { ($0.has(UInt8(ascii: "#")), $0.has(UInt8(ascii: "?"))) }
+        guard !hasFragment else { return nil }
         var rest = text[...]
         if text.utf8.first != UInt8(ascii: "/") {
             let scheme = ["http://", "https://"].first { text.prefix($0.count).lowercased() == $0 }
@@ -20,7 +24,7 @@ struct RequestTarget {
             authority = host
             rest = rest[host.endIndex...]
         }
-        let end = rest.utf8.firstIndex(of: UInt8(ascii: "?")) ?? rest.endIndex
+        let end = hasQuery ? rest.utf8.firstIndex(of: UInt8(ascii: "?")) ?? rest.endIndex : rest.endIndex
         path = rest[..<end]
         query = rest[end...]
     }
