@@ -51,7 +51,6 @@ extension UnsafeBufferPointer<UInt8> {
 struct EightBytes {
     private static let ones: UInt64 = 0x0101_0101_0101_0101
     private static let highest: UInt64 = 0x8080_8080_8080_8080
-
     private let bits: UInt64
 
     init(_ bytes: UnsafeRawBufferPointer, at offset: Int) {
