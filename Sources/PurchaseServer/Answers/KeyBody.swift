@@ -13,11 +13,14 @@ package struct KeyBody: Encodable, Sendable {
     var bundleId: String
     /// The time from which the key is not valid, in milliseconds since 1970; absent if the key does not expire.
     var expiresAt: Timestamp?
+    /// The names of the app's entitlements, which can be given; absent for a client key.
+    var entitlements: [String]?
 
-    init(_ key: APIKey) {
+    init(_ key: APIKey, _ entitlements: [String]?) {
         name = key.name
         role = key.role.rawValue
         bundleId = key.bundleId
         expiresAt = key.expiresAt
+        self.entitlements = entitlements
     }
 }

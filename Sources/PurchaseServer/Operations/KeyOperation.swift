@@ -8,5 +8,11 @@ package enum GetKey: NamedOperation {
     package static let operation = Operation(
         .get, "/v1/key", "returns the name, the role and the app of the key in the request", roles: .all, [],
         unknown: "The key"
-    ) { request in try Answer(request.key.map { KeyBody($0) }) }
+    ) { request in
+        let isReader = Roles.readers.contains(request.role)
+        return try Answer(
+            request.key.map { key in
+                KeyBody(key, isReader ? request.service.entitlements(of: key.bundleId).sorted() : nil)
+            })
+    }
 }
