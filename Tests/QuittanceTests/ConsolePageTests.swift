@@ -52,7 +52,5 @@ import Testing
         let result = try JSONValue(parsing: output.utf8)
         if let reason = result["missing"]?.string { try Test.cancel("There is no browser: \(reason)") }
         print("The console in a browser, \(check): \(result.compactText)")
-        // A server refuses a revoked key within a second, and the page asks every 0.8 seconds: the rest is the machine.
-        if let milliseconds = result["noticedAfter"]?.integer { #expect(milliseconds < 10_000) }
     }
 }
