@@ -211,6 +211,13 @@ def live(world):
     call("removeWebhook", id=endpoint)
     call("showWebhook", id=endpoint, expect=404)
 
+    # What people see first.
+    call("getKey")
+    call("listAudit", customerId="anna", limit=3)
+    call("showOverview")
+    call("listCustomers", prefix="an")
+    call("listEvents", newest="true", limit=2)
+
     page = call("listEvents", limit=500)
     call("listEvents", after=page["nextCursor"])
     call("listEvents", after="moon", expect=400)
@@ -286,6 +293,9 @@ def shown(name, value, wall):
         "nonce": "0f8f6b5e-5d3c-4c4b-9d0e-6a1d3c2b1a01"}
     if name == "id" and str(value).startswith("test_"):
         return "test_kf12gdi1f9w02"
+    # The id of an entry of the audit list, and the cursor after it.
+    if name in ("id", "nextCursor") and str(value).count("-") == 2:
+        return "qvlr…"
     return constant.get(name) or shortened(value, wall)
 
 

@@ -94,7 +94,7 @@ package enum ErrorCode: String, CaseIterable, Encodable, Sendable {
     /// [backfill](backend.md#backfill).
     case appStoreUnavailable
     /// Discard the document: the App Store did not sign it, or its certificate is no longer trusted. With `malformed` a
-    /// submission's error may have a member `form`, the name of the [form](#forms) of an input without a document.
+    /// submission's error may have a member `form`, the name of the [form](forms.md) of an input without a document.
     case malformed, unsupportedAlgorithm, untrustedChain, certificateExpired, invalidSignature, certificateRevoked
     /// Retry: Apple's OCSP responders did not answer (with `revocation` set to `require`).
     case revocationUnknown
