@@ -61,7 +61,8 @@ import Testing
         let sent = try world.notification("SUBSCRIBED", transaction: world.transaction())
         #expect(try await world.respond(.post, "/notifications/v2", sent, key: nil).status == .ok)
         let support = try await world.send(.get, "/v1/support/1").1
-        let name = support["items"]?.array?.first?["documents"]?.array?.first?["id"]?.string ?? ""
+        let documents = support["items"]?.array?.first?["documents"]?.array ?? []
+        let name = documents.first { $0["kind"]?.string == "notification" }?["id"]?.string ?? ""
         let plain = try await world.send(.get, "/v1/evidence/\(name)").1
         #expect(plain["document"]?.string != nil && plain["checks"] == nil && plain["payload"] == nil)
         let explained = try await world.send(.get, "/v1/evidence/\(name)?explain=true").1

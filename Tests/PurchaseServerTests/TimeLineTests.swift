@@ -3,10 +3,11 @@
 import AppStoreModel
 import AppStoreSimulator
 import AppStoreTrust
-import PurchaseLedger
 import PurchaseServer
 import TestWorld
 import Testing
+
+@testable import PurchaseLedger
 
 /// Tests the time lines of random lives against the ledger's answers.
 @Suite struct TimeLineTests {
@@ -127,12 +128,13 @@ import Testing
     }
 
     private func checkMarks(_ line: TimeLine, _ chain: Chain) {
-        let statements = chain.purchases
+        // Of more transactions than fit, the newest are shown.
+        let statements = chain.purchases.sorted { $0.isBought(before: $1) }.dropFirst(line.omitted ?? 0)
         let lost = line.marks.filter { $0.kind == .refund || $0.kind == .revoked }
         #expect(Set(lost.map(\.at)) == Set(statements.compactMap(\.revocation?.date)), "\(line)")
         let bought = Set(line.marks.filter { $0.kind == .purchase }.map(\.at))
         #expect(bought == Set(statements.filter { $0.transactionReason != .renewal }.compactMap(\.purchaseDate)))
-        #expect(line.marks.map(\.at) == line.marks.map(\.at).sorted() && line.omitted == nil)
+        #expect(line.marks.map(\.at) == line.marks.map(\.at).sorted())
     }
 
     private func checkSentences(_ life: Life) {
