@@ -346,7 +346,7 @@ import Testing
             #expect(!field.meaning.contains("without it"), "\(text)")
         }
         #expect(
-            fields.first { $0.name == "limit" }?.explanation(isOption: true)
+            ListEvents.operation.fields.first { $0.name == "limit" }?.explanation(isOption: true)
                 == "the most events on the page, from 1 to 500; 100 without it")
     }
 

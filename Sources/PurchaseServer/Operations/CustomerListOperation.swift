@@ -19,7 +19,7 @@ package enum ListCustomers: NamedOperation {
         "newest", in: .query, "whether the newest customers come first", .flag, standard: "false")
     private static let limit = Field(
         "limit", in: .query,
-        "the most customers on the page; with `email`, `prefix` or `newest` never more than \(searchLimit)",
+        "the most customers on the page (at most \(searchLimit) with `email`, `prefix` or `newest`)",
         .number(1...Int64(pageLimit)), standard: "\(pageLimit)")
 
     package static let operation = Operation(
