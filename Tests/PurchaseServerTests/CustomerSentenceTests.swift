@@ -158,13 +158,16 @@ import Testing
     ]
 
     private static func sentences(
-        _ documents: [Evidence], day: Double, _ grant: GrantRequest? = nil, in environment: Environment = .production
+        _ documents: [Evidence], day: Double, _ grant: GrantRequest? = nil, given: Double? = nil,
+        in environment: Environment = .production
     ) async throws -> [String] {
         let ledger = Ledger(
             storage: MemoryLedgerStorage(), rules: LedgerRules(catalogues: [bundleId: catalogue]))
         let now = TestStore.day(day)
         _ = try await ledger.record(documents, claimedBy: "anna", at: now)
-        if let grant { _ = try await ledger.make(grant, forCustomer: "anna", of: bundleId, at: now) }
+        if let grant {
+            _ = try await ledger.make(grant, forCustomer: "anna", of: bundleId, at: TestStore.day(given ?? day))
+        }
         let stories = try await ledger.stories(of: "anna", of: bundleId, in: [environment], at: now)
         return try #require(stories?[environment]).sentences(at: now)
     }
@@ -184,6 +187,8 @@ import Testing
         let given = try await Self.sentences(
             Documents([], [], at: TestStore.day(10)).all, day: 10, grant)
         #expect(given == ["gold until 14 December 2023: given since 24 November 2023, 22:13 UTC, by Eva: outage"])
+        let ended = try await Self.sentences([], day: 40, grant, given: 10)
+        #expect(ended == ["gold was given by Eva: outage, ended on 14 December 2023"])
         let documents = Documents([TestStore.transaction()], [], at: TestStore.day(10)).all
         #expect(try await Self.sentences(documents, day: 10, in: .sandbox) == ["no purchases and no grants"])
     }

@@ -21,7 +21,9 @@ extension CustomerStory {
             sentences.append("\(names) \(words.end(first.until)): \(words.source(of: first))")
         }
         let consumables = Set(answer.holdings.consumables.map(\.chainName))
-        let past = timeLines.items.filter { !told.contains($0.id) && !consumables.contains($0.id) }
+        let untold = timeLines.items.filter { !told.contains($0.id) && !consumables.contains($0.id) }
+        // An ended gift rarely is why somebody asks.
+        let past = (untold.filter { $0.kind != .grant } + untold.filter { $0.kind == .grant })
             .compactMap { words.sentence(about: $0) }
         sentences += past.prefix(Self.maxPast)
         let more = past.count - Self.maxPast
@@ -143,8 +145,8 @@ private struct SentenceWords {
         let name = line.entitlement ?? line.productId ?? "the app"
         switch line.kind {
         case .grant:
-            let end = line.marks.last { $0.kind == .ended }.map { " until \(day($0.at))" } ?? ""
-            return "\(name) was given\(end)" + (line.marks.first.map { ": \($0.text)" } ?? "")
+            let end = line.marks.last { $0.kind == .ended }.map { ", \($0.text) on \(day($0.at))" } ?? ""
+            return "\(name) was given" + (line.marks.first.map { " \($0.text)" } ?? "") + end
         case .subscription:
             guard let state = subscription(line.id) else { return nil }
             let end = state.hasAccess ? end(state.accessUntil) : "ended on \(day(state.accessUntil ?? now))"
