@@ -2,6 +2,7 @@
 
 import AppStoreAPI
 import AppStoreModel
+import AppStoreSimulator
 import AppStoreTrust
 import Crypto
 import Foundation
@@ -32,10 +33,15 @@ import Testing
             ledger: service.ledger, now: { Timestamp(milliseconds: 0) }, clock: ContinuousClock(),
             logger: Logger(label: "test"))
         housekeeping.apps = ["com.example": app]
+        var request = VerifyReceiptRequest()
+        request.password = secret
+        var notification = ResponseBodyV1()
+        notification.password = secret
         return [
             ("an app", app), ("apps", ["com.example": app]), ("a proof", app.customerProof as Any),
             ("secrets", secrets), ("a secret", WebhookSecret(key: Array(secret.utf8))), ("a service", housekeeping),
             ("a key", try InAppPurchaseKey(id: "ABCDE12345", issuer: "issuer", pem: key.pemRepresentation)),
+            ("a request", request), ("a notification", notification),
             ("a location", LedgerLocation("postgresql://me:\(secret)@db/ledger") as Any),
         ]
     }
@@ -51,6 +57,10 @@ import Testing
                 #expect(!text.contains(Self.secret) && !text.contains(numbers), "\(name)")
             }
         }
+        var random = SeededRandom(seed: 1)
+        var dumped = ""
+        dump(try StoreKey(using: &random), to: &dumped)
+        #expect(dumped.contains("…") && !dumped.contains("PrivateKey"))
         #expect("\([Self.app])".contains("…"), "the app is described whole, but for its secrets")
     }
 }

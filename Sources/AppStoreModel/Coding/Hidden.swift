@@ -16,3 +16,6 @@ extension Hidden: CustomStringConvertible, CustomDebugStringConvertible, CustomR
     /// A mirror without children.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
+
+extension Hidden: Equatable where Value: Equatable {}
+extension Hidden: Hashable where Value: Hashable {}

@@ -8,7 +8,7 @@ public struct ResponseBodyV1: LegacyObject {
     /// `notification_type`: the kind of event. Always present.
     public var notificationType: Open<NotificationTypeV1>?
     /// `password`: the app's shared secret.
-    public var password: String?
+    @Hidden public var password: String? = nil
     /// `environment`: `Sandbox` or `PROD`, a word that only version 1 notifications use. See ``modernEnvironment``.
     public var environment: Open<NotificationEnvironmentV1>?
     /// `auto_renew_product_id`: the product of the next period.

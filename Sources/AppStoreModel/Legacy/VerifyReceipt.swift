@@ -5,7 +5,7 @@ public struct VerifyReceiptRequest: LegacyObject {
     /// `receipt-data`: the receipt as base64. Always present.
     public var receiptData: String?
     /// `password`: the app's shared secret. Required for receipts with auto-renewable subscriptions.
-    public var password: String?
+    @Hidden public var password: String? = nil
     /// `exclude-old-transactions`: whether the answer has only the latest renewal of each subscription.
     public var excludeOldTransactions: Bool?
     /// Members unknown to this version.

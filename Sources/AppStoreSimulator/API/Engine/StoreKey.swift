@@ -9,7 +9,7 @@ public struct StoreKey: Sendable, CustomStringConvertible {
     public let id: String
     /// `iss` of tokens: a UUID.
     public let issuer: String
-    private let privateKey: P256.Signing.PrivateKey
+    @Hidden private var privateKey: P256.Signing.PrivateKey
 
     /// Creates a key from the text of a file.
     ///
