@@ -234,9 +234,22 @@ import Testing
 
     @Test func `an end by hand after the end by time is the end by time`() async throws {
         let grant = try await made(until: 10)
-        #expect(try await end(grant.id, at: 11)?.end == .init(Facts.day(10)))
+        #expect(try await end(grant.id, at: 11)?.end == .init(Facts.day(10), by: .init(name: "Mr. Support")))
         try await work(at: 12)
         #expect(try await events.map(\.content?.effectiveAt) == [Facts.day(0), Facts.day(10)])
+    }
+
+    @Test(arguments: [true, false]) func `an end by hand by a clock ahead of the grant's end stays`(
+        isPublished: Bool
+    ) async throws {
+        let grant = try await made(until: 10)
+        if isPublished { try await work(at: 500) }
+        #expect(try await end(grant.id, at: 500)?.end?.author != nil)
+        try await work(at: 3)
+        #expect(try await grants().map { $0.isActive(at: Facts.day(3)) } == [false])
+        #expect(try await holdings(at: 3).entitlements.isEmpty)
+        #expect(try await events.map(\.kind.known) == [.grantMade, .grantEnded])
+        #expect(try await records(of: .grantEnd).isEmpty)
     }
 
     // MARK: Clocks

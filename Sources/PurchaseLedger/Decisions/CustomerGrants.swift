@@ -29,7 +29,8 @@ extension Ledger {
         return try await commit(query, at: now) { $0.make(request, for: id) }
     }
 
-    /// Ends a grant by hand. A grant that has ended stays as it is.
+    /// Ends a grant by hand. A grant that was ended by hand stays as it is. A grant that is over keeps its end, and gets
+    /// the author.
     ///
     /// - Returns: The ended grant; `nil` if the customer has no such grant.
     public func endGrant(
@@ -113,10 +114,16 @@ extension LedgerDraft {
             return nil
         }
         let grant = record.grants[index]
-        guard grant.end == nil || grant.isActive(at: now) else { return grant }
-        let isOver = !grant.isActive(at: now)
+        guard grant.end?.author == nil else { return grant }
         erase(grant.endJob(of: id.bundleId).key)
-        return end(&record, index, isOver ? .init(grant.until ?? now) : .init(now, by: author))
+        // Without the author, a grant that a clock ahead has ended would be active again once the clock is right.
+        let end = CustomerGrant.End(grant.isActive(at: now) ? now : grant.until ?? now, by: author)
+        guard grant.end?.date != end.date else {
+            record.grants[index].end = end
+            put(record)
+            return record.grants[index]
+        }
+        return self.end(&record, index, end)
     }
 
     mutating func endDueGrant(_ grantId: String, of bundleId: String) -> Timestamp? {

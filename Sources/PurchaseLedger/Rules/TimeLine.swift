@@ -281,7 +281,7 @@ extension TimeLine {
         let author = grant.author.name.map { "by \($0): " } ?? ""
         marks = [Mark(kind: .granted, at: grant.from, text: author + grant.why)]
         if let end, end <= now {
-            marks.append(Mark(kind: .ended, at: end, text: grant.end?.author == nil ? "ended" : "ended by hand"))
+            marks.append(Mark(kind: .ended, at: end, text: end == grant.until ? "ended" : "ended by hand"))
         }
     }
 
