@@ -215,7 +215,9 @@ import Testing
     }
 
     /// A file of a killed command is as if it had been killed, because its writer's lock has ended with it.
-    @Test func `a backup and a restore remove what killed ones left, and nothing that is still written`() throws {
+    @Test func `backup, restore and serve remove what killed ones left, and nothing that is still written`()
+        async throws
+    {
         let place = try LedgerFolder()
         try SQLiteLedgerStorage(path: place.path("ledger.sqlite")).close()
         let left = ["monday.sqlite", "ledger.sqlite"].map { "\($0).0A1B2C3D.quittance-partial" }
@@ -223,20 +225,37 @@ import Testing
         let written = try PartialFile(beside: place.path("tuesday.sqlite"))
         let commands = [
             ["backup", place.path("copy.sqlite")] + place.database,
-            ["restore", place.path("copy.sqlite")] + place.arguments,
+            ["restore", place.path("copy.sqlite")] + place.arguments, ["serve"],
         ]
         for command in commands {
             for name in left + others + left.map({ $0 + "-wal" }) {
                 try Data([1]).write(to: URL(fileURLWithPath: place.path(name)))
             }
-            let outcome = try CommandLineTests.run(command)
-            #expect(outcome.status == 0, "\(outcome.error)")
+            if command == ["serve"] {
+                #expect(try await place.serve().terminate() == 0)
+            } else {
+                let outcome = try CommandLineTests.run(command)
+                #expect(outcome.status == 0, "\(outcome.error)")
+            }
             let names = Set(try FileManager.default.contentsOfDirectory(atPath: place.folder.url.path))
             #expect(!names.contains { name in left.contains { name.hasPrefix($0) } }, "\(command[0]): \(names)")
             #expect(names.isSuperset(of: others), "\(command[0])")
             #expect(FileManager.default.fileExists(atPath: written.path), "\(command[0])")
         }
         written.remove()
+    }
+
+    @Test func `a new file that another process has taken for abandoned is not used`() throws {
+        let folder = try TemporaryFolder()
+        for (name, isRemoved) in [("kept", false), ("removed", true)] {
+            let path = folder.path(name)
+            let file = open(path, O_RDWR | O_CREAT, 0o600)
+            if isRemoved { unlink(path) }
+            #expect(PartialFile.hold(file, path) != isRemoved, "\(name)")
+            // The lock belongs to the descriptor, so a second one is as that of a different process.
+            if !isRemoved { #expect(!PartialFile.hold(open(path, O_RDWR), path), "locked") }
+            if !isRemoved { close(file) }
+        }
     }
 
     @Test(.takesLong) func `a restore that is refused changes nothing`() async throws {

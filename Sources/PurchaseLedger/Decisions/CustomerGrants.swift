@@ -29,8 +29,8 @@ extension Ledger {
         return try await commit(query, at: now) { $0.make(request, for: id) }
     }
 
-    /// Ends a grant by hand. A grant that was ended by hand stays as it is. A grant that is over keeps its end, and gets
-    /// the author.
+    /// Ends a grant by hand. A grant that was ended by hand stays as it is. A grant that is over keeps its end, and
+    /// gets the author.
     ///
     /// - Returns: The ended grant; `nil` if the customer has no such grant.
     public func endGrant(

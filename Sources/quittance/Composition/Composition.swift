@@ -54,6 +54,7 @@ struct Composition {
             let judge = isJudged ? ClockJudge(now: SystemClock.now, clock: clock) : nil
             var service = composition.service(storage, verifier, judge: judge)
             let erasures = try isServer ? erasureJournal() : nil
+            if isServer { try removeAbandoned() }
             if let journal = erasures?.journal { service.keepErasures(in: journal) }
             service.signing = signing
             service.webhookSecrets = webhookSecrets

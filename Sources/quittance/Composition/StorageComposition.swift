@@ -144,6 +144,12 @@ extension Composition {
         return URL(fileURLWithPath: path).resolvingSymlinksInPath().path + Self.erasuresEnding
     }
 
+    /// Removes what a killed restore left beside the ledger and the journal of erasures.
+    func removeAbandoned() throws {
+        let ledger = try isInFile ? URL(fileURLWithPath: ledgerFile()).resolvingSymlinksInPath().path : nil
+        for path in [ledger, erasureJournalPath].compactMap(\.self) { PartialFile.removeAbandoned(beside: path) }
+    }
+
     /// Whether the ledger is in a file, which has one server.
     var isInFile: Bool { if case .sqlite = configuration.database { true } else { false } }
 

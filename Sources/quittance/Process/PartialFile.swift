@@ -28,23 +28,43 @@ final class PartialFile: Sendable {
 
     /// Creates an empty file with a unique name. Only its owner can read the file.
     init(beside target: String) throws {
-        let path = "\(target).\(UUID().uuidString.prefix(8))\(Self.ending)"
-        let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path
-        Self.removeAbandoned(in: folder)
-        let file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        guard file >= 0 else { throw Failure("Cannot create a file in \(folder)") }
+        Self.removeAbandoned(beside: target)
+        var path: String
+        var file: Int32
+        repeat {
+            path = "\(target).\(UUID().uuidString.prefix(8))\(Self.ending)"
+            file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+            guard file >= 0 else { throw Failure("Cannot create a file in \(Self.folder(of: target))") }
+        } while !Self.hold(file, path)
         self.path = path
         descriptor = file
-        Self.own.withLock { _ = $0.insert(URL(fileURLWithPath: path).lastPathComponent) }
+        let name = URL(fileURLWithPath: path).lastPathComponent
+        Self.own.withLock { _ = $0.insert(name) }
         // Sets the permissions regardless of the umask.
         fchmod(file, 0o600)
-        // On a file system without locks the file is not locked, and then nobody can lock and remove it either.
-        _ = Self.lock(file)
     }
 
     deinit { close(descriptor) }
 
-    private static func removeAbandoned(in folder: String) {
+    /// Locks a new file.
+    ///
+    /// - Returns: Whether the file is still there. Before the lock, another process may take the file for abandoned. A
+    ///   ledger that SQLite then made at its path would be readable for others. The descriptor is closed in this case.
+    static func hold(_ file: Int32, _ path: String) -> Bool {
+        // On a file system without locks the file is not locked, and then nobody can lock and remove it either.
+        let isTaken = !lock(file) && [EAGAIN, EACCES].contains(errno)
+        if !isTaken, access(path, F_OK) == 0 { return true }
+        close(file)
+        return false
+    }
+
+    private static func folder(of path: String) -> String {
+        URL(fileURLWithPath: path).deletingLastPathComponent().path
+    }
+
+    /// Removes what killed commands left in the folder of a file.
+    static func removeAbandoned(beside path: String) {
+        let folder = folder(of: path)
         // The creation of a file reports that there is no folder.
         let names = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
         // Closing a further descriptor would release SQLite's locks on a file of this process.
@@ -100,7 +120,7 @@ final class PartialFile: Sendable {
     }
 
     static func flushFolder(of path: String) throws {
-        try flush(URL(fileURLWithPath: path).deletingLastPathComponent().path)
+        try flush(folder(of: path))
     }
 
     func remove() { Self.remove(path) }
