@@ -49,7 +49,14 @@ public struct Ledger: Sendable {
 
     /// Makes the ledger write each erasure into a journal before it commits the erasure. No other ledger may use the
     /// journal.
-    package mutating func keepErasures(in journal: any ErasureJournal) { erasures = ErasureTurns(journal) }
+    ///
+    /// - Parameter renewed: Begins a new journal. Called if another server has erased with a copy of the journal.
+    package mutating func keepErasures(
+        in journal: any ErasureJournal,
+        renewed: @escaping @Sendable () throws -> any ErasureJournal = {
+            throw LedgerStorageError(.unavailable, "The journal of erasures lacks deletions that the ledger knows")
+        }
+    ) { erasures = ErasureTurns(journal, renewed: renewed) }
 
     /// Makes the ledger write further erasures into a different journal.
     package func keepErasures(inNew journal: any ErasureJournal) { erasures?.journal = journal }
@@ -332,7 +339,7 @@ extension Ledger {
         guard let erasures else {
             return try await commit(.everything(of: [id]), at: now) { $0.erase(id, in: scope, asOf: instant) }
         }
-        return try await erasures.take { try await erase(id, in: scope, asOf: instant, erasures.journal, at: now) }
+        return try await erasures.take { try await erase(id, in: scope, asOf: instant, erasures, at: now) }
     }
 
     /// The limits of the search for the newest signing date: how many of the last documents it covers, and how many of

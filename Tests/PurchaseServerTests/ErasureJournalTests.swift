@@ -2,8 +2,10 @@
 
 import AppStoreModel
 import AppStoreSimulator
+import AppStoreTrust
 import Foundation
 import LedgerSQLite
+import Logging
 import PurchaseLedger
 import TestData
 import Testing
@@ -262,6 +264,81 @@ import Testing
         damaged.replaceSubrange(damaged.index(damaged.endIndex, offsetBy: -2)..., with: "x\n")
         try write(damaged)
         #expect(try await restored.replay(try journal()).erased == 2)
+    }
+
+    @Test func `a flipped bit in a line of a journal erases nobody who came back`() async throws {
+        let (ledger, _, whole) = try await deleting()
+        for id in ["anna", "bert", "cora", "dora"] { try await Self.add(id, to: ledger) }
+        let bytes = Array(whole.utf8)
+        let start = try #require(bytes.firstIndex(of: 0x0A)) + 1
+        for position in bytes.indices[start...] where bytes[position] != 0x0A && (Seeds.isSoak || position % 5 == 0) {
+            for bit: UInt8 in [1, 2, 4, 8] {
+                var damaged = bytes
+                damaged[position] ^= bit
+                try write(String(decoding: damaged, as: UTF8.self))
+                #expect(try await ledger.replay(try journal()).erased == 0, "byte \(position), bit \(bit)")
+            }
+        }
+        // The number of the last line, in which no bit of the loop may be.
+        let last = try #require(whole.dropLast().lastIndex(of: "\n"))
+        try write(whole[...last] + "9" + whole[last...].dropFirst(2))
+        #expect(try await ledger.replay(try journal()).erased == 0)
+        #expect(try await ledger.storage.apps() == [Self.scope.bundleId])
+    }
+
+    @Test(
+        arguments: [
+            ("5 ", "7 ", 4), (" 1", " 9", 4), ("com.example", "com.examplf", 4), (" [0-9a-f]{32}$", " x", 4),
+            (" [0-9a-f]{64} ", " \(String(repeating: "0", count: 64)) ", 3),
+        ])
+    func `a damaged last line repeats its erasure in a restore, as of no later time`(
+        pattern: String, replacement: String, erased: Int
+    ) async throws {
+        let (_, _, whole) = try await deleting()
+        var lines = whole.split(separator: "\n").map(String.init)
+        let range = try #require(lines[5].range(of: pattern, options: .regularExpression))
+        lines[5].replaceSubrange(range, with: replacement)
+        for isRestore in [true, false] {
+            let restored = Ledger(storage: MemoryLedgerStorage())
+            for id in ["anna", "bert", "cora", "dora"] { try await Self.add(id, to: restored) }
+            try write(lines.joined(separator: "\n") + "\n")
+            let outcome = try await restored.replay(try journal(), restoringAt: isRestore ? Self.time(9) : nil)
+            #expect(outcome.erased == (isRestore ? erased : 3) && outcome.concern != nil)
+            let events = try await restored.events(of: Self.scope.bundleId, limit: 9).events
+            #expect(events.allSatisfy { $0.recordedAt <= Self.time(9) })
+            #expect(try await restored.storage.apps() == [Self.scope.bundleId])
+        }
+    }
+
+    /// A volume was cloned with the journal, and both servers use one database.
+    @Test func `what a server with a copied journal erases is erased again in a restored ledger`() async throws {
+        let storage = MemoryLedgerStorage()
+        var files: [ErasureJournalFile] = []
+        var ledgers: [Ledger] = []
+        for (seed, name) in ["first", "second"].enumerated() {
+            if let first = files.first { try FileManager.default.copyItem(atPath: first.path, toPath: path(name)) }
+            let file = try journal(name, seed: UInt64(seed))
+            var service = LedgerService(
+                ledger: Ledger(storage: storage), verifier: AppStoreVerifier(apps: .any, environments: [.production]))
+            service.keepErasures(in: file, Logger(label: "test"))
+            files.append(file)
+            ledgers.append(service.ledger)
+        }
+        for id in ["anna", "bert", "cora", "dora"] { try await Self.add(id, to: ledgers[0]) }
+        for id in ["anna", "bert"] { _ = try await ledgers[0].delete(id, in: Self.scope, at: Self.time(1)) }
+        let restored = Ledger(storage: MemoryLedgerStorage())
+        for id in ["cora", "dora"] { try await Self.add(id, to: restored) }
+        let notes = try await storage.records(RecordSelection(RecordKind(rawValue: "erasures")), limit: 9)
+        try await restored.storage.commit(LedgerQuery()) { _ in
+            var changes = LedgerChanges()
+            changes.records = notes
+            return .commit(changes, ())
+        }
+        for id in ["cora", "dora"] {
+            #expect(try await ledgers[1].delete(id, in: Self.scope, at: Self.time(2)) != nil)
+        }
+        #expect(files.map(\.journals.count) == [1, 2])
+        #expect(try await restored.replay(files[1], isOnly: false).erased == 2)
     }
 
     @Test func `what a journal lacks stays a concern until it is whole again, or the operator accepts it`()

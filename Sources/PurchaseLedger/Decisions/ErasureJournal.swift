@@ -20,6 +20,8 @@ public struct ErasureRecord: Hashable, Sendable {
     public var erasedAt: Timestamp
     /// The journal's name for the customer's id; see ``ErasureJournal/name(of:)``.
     public var name: String
+    /// Whether the record may be wrong in each of its parts.
+    public var isDamaged = false
 
     public init(number: Int64, bundleId: String, erasedAt: Timestamp, name: String) {
         self.number = number
@@ -57,9 +59,12 @@ public protocol ErasureJournal: Sendable {
 final class ErasureTurns: Sendable {
     private let current: Mutex<any ErasureJournal>
     private let state = Mutex((isTaken: false, waiting: [CheckedContinuation<Void, Never>]()))
+    /// Begins a new journal, if a different server has a copy of this one.
+    let renewed: @Sendable () throws -> any ErasureJournal
 
-    init(_ journal: any ErasureJournal) {
+    init(_ journal: any ErasureJournal, renewed: @escaping @Sendable () throws -> any ErasureJournal) {
         current = Mutex(journal)
+        self.renewed = renewed
     }
 
     var journal: any ErasureJournal {

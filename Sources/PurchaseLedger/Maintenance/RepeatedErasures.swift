@@ -3,13 +3,15 @@
 // Writes erasures of customers into a journal (``ErasureJournal``) before their commit, and repeats them in a ledger
 // that lacks them.
 
-import AppStoreModel
+package import AppStoreModel
 
 extension Ledger {
     private enum Erasure {
         case unknown
         /// The customer has new ids that are not in the journal.
         case grown
+        /// A different server has written an erasure with this number into a copy of the journal.
+        case copied
         case erased(DeletionReport)
     }
 
@@ -20,29 +22,31 @@ extension Ledger {
     ///
     /// - Parameter instant: The time up to which documents count as older than the erasure.
     func erase(
-        _ id: CustomerID, in scope: LedgerScope, asOf instant: Timestamp, _ journal: any ErasureJournal,
+        _ id: CustomerID, in scope: LedgerScope, asOf instant: Timestamp, _ erasures: ErasureTurns,
         at now: Timestamp
     ) async throws -> DeletionReport? {
         for _ in 0..<Self.maxRounds {
             let snapshot = try await storage.load(LedgerQuery([.customerID(id)]))
             guard let known = snapshot.customer(id)?.identifiers else { return nil }
             let accounts = try await accountsErased(with: id)
+            let journal = erasures.journal
             let number = try journal.add(known.union(accounts).sorted { $0.id < $1.id }, at: instant)
             let key = ErasureNote.key(journal, of: id.bundleId)
             let query = LedgerQuery.everything(of: [id]).union(LedgerQuery([.record(key)]))
             let erasure = try await commit(query, at: now) { draft -> Erasure in
                 guard let customer = draft.customer(id) else { return .unknown }
                 guard customer.identifiers.isSubset(of: known) else { return .grown }
-                guard let report = draft.erase(id, in: scope, asOf: instant) else { return .unknown }
+                // A restored ledger repeats only greater numbers than that of its note.
                 let last = ErasureNote(readable: draft.record(key))
-                draft.put(
-                    ErasureNote(
-                        key: key, number: max(number, last?.number ?? 0), known: max(number, last?.known ?? 0)))
+                guard number > last?.number ?? 0 else { return .copied }
+                guard let report = draft.erase(id, in: scope, asOf: instant) else { return .unknown }
+                draft.put(ErasureNote(key: key, number: number, known: max(number, last?.known ?? 0)))
                 return .erased(report)
             }
             switch erasure {
             case .unknown: return nil
             case .grown: continue
+            case .copied: erasures.journal = try erasures.renewed()
             case .erased(let report): return report
             }
         }
@@ -71,10 +75,18 @@ extension Ledger {
     /// Repeats the erasures that are in a journal and not in the ledger, with their original time. An erasure is
     /// missing after an older backup was restored, or if the program ended before the commit.
     ///
+    /// A damaged record must not erase a customer who came back. It counts only if a newer whole record is missing too,
+    /// or during a restore.
+    ///
+    /// - Parameter restoringAt: The time of a restore; `nil` for the start of a server.
     /// - Returns: The number of erased customers.
     /// - Throws: ``LedgerStorageError``.
-    package func replay(_ journal: any ErasureJournal) async throws -> Int {
-        let records = Dictionary(grouping: try journal.records(), by: \.bundleId)
+    package func replay(_ journal: any ErasureJournal, restoringAt: Timestamp? = nil) async throws -> Int {
+        let all = try journal.records()
+        var records = Dictionary(grouping: all.filter { !$0.isDamaged }, by: \.bundleId)
+        let damaged = all.filter(\.isDamaged)
+        // Its bundle id may be wrong. The name is that of a customer only in the right app.
+        if !damaged.isEmpty { for app in try await storage.apps() { records[app] = damaged + (records[app] ?? []) } }
         let notes = records.keys.map { ErasureNote.key(journal, of: $0) }
         let stored = try await storage.load(LedgerQuery(notes.map(LedgerKey.record))).records
         var erased = 0
@@ -82,14 +94,20 @@ extension Ledger {
         for (bundleId, records) in records {
             // Without a readable note no erasure is skipped.
             let last = ErasureNote(readable: stored[ErasureNote.key(journal, of: bundleId)])?.number ?? 0
+            let whole = records.lazy.filter { !$0.isDamaged }.map(\.number).max() ?? 0
+            let newest = restoringAt == nil ? whole : .max
+            let new = records.filter { $0.number > last && (!$0.isDamaged || $0.number <= newest) }
             // Of several erasures of the same id, the newest counts.
-            let new = records.filter { $0.number > last }.map { ($0.name, $0) }
-            if !new.isEmpty { lacking[bundleId] = Dictionary(new) { $1 } }
+            if !new.isEmpty {
+                lacking[bundleId] = Dictionary(new.map { ($0.name, $0) }) { $0.number > $1.number ? $0 : $1 }
+            }
         }
         guard !lacking.isEmpty else { return 0 }
         // All customers are found before the first erasure, because an erasure may remove other customers, and the scan
         // could then skip some.
-        for (id, erasedAt) in try await customers(in: lacking, journal) {
+        for (id, record) in try await customers(in: lacking, journal) {
+            // Of a damaged record behind all whole ones, the time may be in the future.
+            let erasedAt = record.isDamaged ? min(record.erasedAt, restoringAt ?? .distantFuture) : record.erasedAt
             let scope = LedgerScope(bundleId: id.bundleId, environment: .production)
             let report = try await commit(.everything(of: [id]), at: erasedAt) {
                 $0.erase(id, in: scope, asOf: erasedAt)
@@ -142,17 +160,15 @@ extension Ledger {
 
     private func customers(
         in records: [String: [String: ErasureRecord]], _ journal: any ErasureJournal
-    ) async throws -> [(CustomerID, Timestamp)] {
-        var found: [(CustomerID, Timestamp)] = []
+    ) async throws -> [(CustomerID, ErasureRecord)] {
+        var found: [(CustomerID, ErasureRecord)] = []
         var cursor: ScanCursor?
         repeat {
             let page = try await storage.customers(after: cursor, limit: Self.erasurePage)
             for customer in page.items {
                 guard let names = records[customer.customer.bundleId] else { continue }
                 let matches = customer.identifiers.compactMap { id in names[journal.name(of: id)].map { (id, $0) } }
-                if let (id, record) = matches.max(by: { $0.1.number < $1.1.number }) {
-                    found.append((id, record.erasedAt))
-                }
+                if let match = matches.max(by: { $0.1.number < $1.1.number }) { found.append(match) }
             }
             cursor = page.next
         } while cursor != nil

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import AppStoreModel
+package import AppStoreModel
 import Crypto
 import Foundation
 public import PurchaseLedger
@@ -27,8 +27,8 @@ public final class ErasureJournalFile: Sendable {
     public var journals: [any ErasureJournal] { all.withLock { $0 } }
     private let all: Mutex<[Journal]>
     private let file: OpenFile
-    /// The key of the next new journal.
-    private let key: [UInt8]
+    /// The keys of new journals are made from it.
+    private let seed: [UInt8]
     /// The first damaged line when the file was opened, from 1; `nil` if all lines were whole.
     let damagedLine: Int?
 
@@ -45,13 +45,14 @@ public final class ErasureJournalFile: Sendable {
         // Checked before the file is opened for writing, so that a file that is not a journal stays unchanged.
         try ErasureSection.requireJournal(text, path)
         file = try OpenFile(path)
-        key = (0..<32).map { _ in UInt8.random(in: .min ... .max, using: &random) }
+        seed = (0..<32).map { _ in UInt8.random(in: .min ... .max, using: &random) }
         try file.removePartialLine()
         let whole = try Self.text(of: path)
-        damagedLine = ErasureSection.damagedLine(in: whole)
+        let sections = ErasureSection.all(in: whole).map { ($0, $0.read()) }
+        damagedLine = ErasureSection.damagedLine(sections)
         let file = file
         all = Mutex(
-            ErasureSection.all(in: whole).compactMap { section in section.key.map { Journal(file, $0, section) } })
+            sections.compactMap { section, found in section.key.map { Journal(file, $0, section, found.records) } })
         if whole.isEmpty {
             try beginJournal()
             try file.flushFolder()
@@ -59,10 +60,15 @@ public final class ErasureJournalFile: Sendable {
     }
 
     /// Begins a new journal behind the others.
-    func beginJournal() throws {
-        let header = ErasureSection.header(key)
-        try file.append(header + "\n")
-        all.withLock { $0.append(Journal(file, key, ErasureSection(header: header[...]))) }
+    @discardableResult package func beginJournal() throws -> any ErasureJournal {
+        try all.withLock { all in
+            let key = Array(SHA256.hash(data: seed + Array("\(all.count)".utf8)))
+            let header = ErasureSection.header(key)
+            try file.append(header + "\n")
+            let journal = Journal(file, key, ErasureSection(header: header[...]))
+            all.append(journal)
+            return journal
+        }
     }
 
     /// The journal to which erasures are added.
@@ -163,25 +169,26 @@ private final class OpenFile: Sendable {
 }
 
 extension Ledger {
-    /// Repeats the erasures that are in a file's journals but not in the ledger, see ``Ledger/replay(_:)``, and looks
+    /// Repeats the erasures that are in a file's journals but not in the ledger, see
+    /// ``Ledger/replay(_:restoringAt:)``, and looks
     /// for erasures that the ledger knows and the file lacks. If the last journal lacks some, a new one begins: its
     /// numbers would be those of the lost erasures.
     ///
     /// - Parameters:
     ///   - isOnly: Whether the ledger has no server with a journal of its own.
     ///   - accepts: Whether the operator accepts what the file lacks.
+    ///   - restoringAt: The time of a restore; `nil` for the start of a server.
     /// - Returns: The number of erased customers; and what the file lacks, as a sentence.
     package func replay(
-        _ file: ErasureJournalFile, isOnly: Bool = true, accepts: Bool = false
+        _ file: ErasureJournalFile, isOnly: Bool = true, accepts: Bool = false, restoringAt: Timestamp? = nil
     ) async throws -> (erased: Int, concern: String?) {
         let journals = file.journals
         let counts = Dictionary(journals.map { ($0.id, $0.count) }) { $1 }
         var erased = 0
-        for journal in journals { erased += try await replay(journal) }
+        for journal in journals { erased += try await replay(journal, restoringAt: restoringAt) }
         let notes = try await erasureNotes()
         if let last = journals.last, notes.contains(where: { $0.journal == last.id && $0.newest > last.count }) {
-            try file.beginJournal()
-            file.journal.map(keepErasures(inNew:))
+            keepErasures(inNew: try file.beginJournal())
         }
         let lost = Self.lost(notes, counts, isOnly: isOnly)
         if accepts { try await acceptLoss(of: lost) }
@@ -260,7 +267,7 @@ package struct ErasureSection: Hashable, Sendable {
         for section in all(in: other).reversed() {
             if let index = sections.firstIndex(where: { $0.header == section.header }) {
                 let known = Set(sections[index].lines.map { content($0) })
-                let damaged = Set(section.damagedLines)
+                let damaged = Set(section.read().damaged)
                 for (place, line) in section.lines.enumerated()
                 where !damaged.contains(place) && !known.contains(content(line)) {
                     sections[index].append(content(line))
@@ -276,16 +283,18 @@ package struct ErasureSection: Hashable, Sendable {
     package static func resealed(_ text: String) -> String {
         all(in: text).map { section in
             var resealed = ErasureSection(header: section.header)
-            for line in section.lines where record(line) != nil { resealed.append(content(line)) }
+            for record in section.read().records { resealed.append(content(record)[...]) }
             return resealed.text
         }.joined()
     }
 
     /// The number of the first damaged line of a text, from 1; `nil` if there is none.
-    package static func damagedLine(in text: String) -> Int? {
+    package static func damagedLine(in text: String) -> Int? { damagedLine(all(in: text).map { ($0, $0.read()) }) }
+
+    fileprivate static func damagedLine(_ sections: [(ErasureSection, Found)]) -> Int? {
         var before = 0
-        for section in all(in: text) {
-            if let first = section.damagedLines.first { return before + first + 2 }
+        for (section, found) in sections {
+            if let first = found.damaged.first { return before + first + 2 }
             before += section.lines.count + 1
         }
         return nil
@@ -298,12 +307,42 @@ package struct ErasureSection: Hashable, Sendable {
         line.lastIndex(of: " ").map { line[..<$0] } ?? line
     }
 
-    /// The places of the lines without a valid seal. Behind a damaged line, the next has none either.
-    private var damagedLines: [Int] {
-        lines.indices.filter { index in
-            let sealed = seal(Self.content(lines[index]), after: index == 0 ? header : lines[index - 1], key ?? [])
-            return Self.record(lines[index]) == nil || lines[index] != sealed
+    /// The readable erasures in the lines, and the places of the lines without a valid seal. Behind a damaged line, the
+    /// next has none either.
+    fileprivate typealias Found = (records: [ErasureRecord], damaged: [Int])
+
+    /// Reads the lines. A damaged line that can be read counts too, because only the right name is that of a customer.
+    /// Its number is at most its place, as if it had no later erasure, and its time is between those of whole lines.
+    fileprivate func read() -> Found {
+        var found: Found = ([], [])
+        let key = key ?? []
+        var before = header
+        var time: Timestamp?
+        for (place, line) in lines.enumerated() {
+            let isWhole = seal(Self.content(line), after: before, key) == line
+            before = line
+            let record = Self.record(line)
+            if record == nil || !isWhole { found.damaged.append(place) }
+            guard var record else { continue }
+            if isWhole {
+                time = record.erasedAt
+            } else {
+                record.isDamaged = true
+                record.number = min(record.number, Int64(place) + 1)
+                record.erasedAt = max(record.erasedAt, time ?? record.erasedAt)
+            }
+            found.records.append(record)
         }
+        var end: Timestamp?
+        for index in found.records.indices.reversed() {
+            let time = found.records[index].erasedAt
+            guard found.records[index].isDamaged else {
+                end = time
+                continue
+            }
+            found.records[index].erasedAt = min(time, end ?? time)
+        }
+        return found
     }
 
     private mutating func append(_ content: Substring) {
@@ -325,9 +364,10 @@ package struct ErasureSection: Hashable, Sendable {
         return bytes.count == 32 && Self.header(bytes) == header ? bytes : nil
     }
 
-    /// The erasures in the lines. A damaged line that can be read counts too, because only the right name is that of
-    /// a customer.
-    fileprivate var records: [ErasureRecord] { lines.compactMap(Self.record) }
+    /// The line of an erasure without its seal.
+    fileprivate static func content(_ record: ErasureRecord) -> String {
+        "\(record.number) \(record.erasedAt.milliseconds) \(record.bundleId) \(record.name)"
+    }
 
     private static func record(_ line: Substring) -> ErasureRecord? {
         let words = line.split(separator: " ", omittingEmptySubsequences: false)
@@ -354,10 +394,10 @@ private final class Journal: ErasureJournal {
     private let key: [UInt8]
     private let state: Mutex<(records: [ErasureRecord], count: Int64, last: String)>
 
-    init(_ file: OpenFile, _ key: [UInt8], _ section: ErasureSection) {
+    init(_ file: OpenFile, _ key: [UInt8], _ section: ErasureSection, _ records: [ErasureRecord] = []) {
         self.file = file
         self.key = key
-        state = Mutex((section.records, Int64(section.lines.count), String(section.lines.last ?? section.header)))
+        state = Mutex((records, Int64(section.lines.count), String(section.lines.last ?? section.header)))
         id = Self.id(key)
     }
 
@@ -377,7 +417,7 @@ private final class Journal: ErasureJournal {
             }
             var last = state.last
             let lines = records.map { record in
-                last = seal("\(number) \(now.milliseconds) \(record.bundleId) \(record.name)", after: last, key)
+                last = seal(ErasureSection.content(record), after: last, key)
                 return last + "\n"
             }
             try file.append(lines.joined())

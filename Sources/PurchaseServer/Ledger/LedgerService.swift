@@ -2,6 +2,7 @@
 
 public import AppStoreModel
 public import AppStoreTrust
+package import Logging
 public import PurchaseLedger
 import Synchronization
 
@@ -93,8 +94,19 @@ public struct LedgerService: Sendable {
 }
 
 extension LedgerService {
-    /// Makes the ledger write each erasure into a journal before the commit.
-    package mutating func keepErasures(in journal: any ErasureJournal) { ledger.keepErasures(in: journal) }
+    /// Makes the ledger write each erasure into the last journal of a file before the commit.
+    package mutating func keepErasures(in file: ErasureJournalFile, _ logger: Logger) {
+        guard let journal = file.journal else { return }
+        ledger.keepErasures(in: journal) {
+            logger.warning(
+                """
+                The journal of erasures lacks deletions that the ledger knows, such as those of a server with a copy: \
+                a new one begins in its file
+                """,
+                metadata: ["journal": .string(file.path)])
+            return try file.beginJournal()
+        }
+    }
 
     /// The kind of the jobs that end grants, in each app and environment of the configuration.
     public func grantEnds(now: @escaping @Sendable () -> Timestamp) -> JobKind {

@@ -199,8 +199,8 @@ struct OperationCommand<Name: NamedOperation>: AsyncParsableCommand, CustomRefle
                         service.webhookSecrets = try composition.webhookSecrets()
                     }
                     service.webhookNetworks = composition.configuration.webhookNetworks
-                    if Name.self == DeleteCustomer.self, let journal = try composition.erasureJournal()?.journal {
-                        service.keepErasures(in: journal)
+                    if Name.self == DeleteCustomer.self, let journal = try composition.erasureJournal() {
+                        service.keepErasures(in: journal, composition.logger())
                     }
                     if operation.errors.contains(.appStoreUnavailable),
                         words.values.joined().contains(where: HistoryQuestion.isOrderId)

@@ -222,7 +222,7 @@ struct Restore: AsyncParsableCommand {
         }
         guard let journal = try composition.erasureJournal() else { return nil }
         let (erased, concern) = try await service.ledger.replay(
-            journal, isOnly: composition.isInFile, accepts: accepts)
+            journal, isOnly: composition.isInFile, accepts: accepts, restoringAt: composition.now())
         if let concern { Terminal.report(concern) }
         return erased
     }

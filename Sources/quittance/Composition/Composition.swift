@@ -55,7 +55,7 @@ struct Composition {
             var service = composition.service(storage, verifier, judge: judge)
             let erasures = try isServer ? erasureJournal() : nil
             if isServer { try removeAbandoned() }
-            if let journal = erasures?.journal { service.keepErasures(in: journal) }
+            if let erasures { service.keepErasures(in: erasures, logger) }
             service.signing = signing
             service.webhookSecrets = webhookSecrets
             service.webhookNetworks = configuration.webhookNetworks
