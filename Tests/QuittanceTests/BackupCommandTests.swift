@@ -212,6 +212,13 @@ import Testing
         let refused = try CommandLineTests.run(["backup", copy, "--force"] + place.database)
         #expect(refused.status == 1 && refused.error.contains("No backup was created"), "\(refused.error)")
         #expect(try Data(contentsOf: URL(fileURLWithPath: copy)) == first)
+        // A restore says it, and the new ledger has no concern.
+        let restored = try CommandLineTests.run(["restore", copy] + place.arguments)
+        #expect(restored.status == 0 && restored.error.contains("was damaged"), "\(restored.error)")
+        let names = try FileManager.default.contentsOfDirectory(atPath: place.folder.url.path)
+        let copies = names.filter { $0.hasSuffix("-wal-damaged-1") }
+        #expect(copies.count == 1 && copies.allSatisfy { $0.hasPrefix("ledger.sqlite.replaced-") }, "\(copies)")
+        #expect(try CommandLineTests.run(["check"] + place.arguments).status == 0)
     }
 
     /// A file of a killed command is as if it had been killed, because its writer's lock has ended with it.

@@ -75,7 +75,10 @@ struct LedgerLog {
     /// The paths of the copies that exist beside the ledger.
     var copies: [String] { copyPaths.filter { access($0, F_OK) == 0 } }
 
-    private var copyPaths: [String] { (1...Self.maxCopies).map { "\(log)-damaged-\($0)" } }
+    private var copyPaths: [String] { Self.copyEndings.map { ledger + $0 } }
+
+    /// The endings of the names of the copies, appended to the name of the ledger's file.
+    static let copyEndings = (1...maxCopies).map { "-wal-damaged-\($0)" }
 
     /// Copies the log, unless `maxCopies` copies exist. Only the owner may read the copy.
     ///

@@ -171,6 +171,9 @@ struct Restore: AsyncParsableCommand {
             let replaced = try SQLiteLedgerStorage(path: path, createIfMissing: false, upgrades: false)
             // A failed close is harmless: the epochs are loaded by then, and the file is replaced anyway.
             defer { try? replaced.close() }
+            if let concern = replaced.condition.concern {
+                Terminal.report("The ledger that is replaced (copies of its damaged logs move with it): \(concern)")
+            }
             others = try await replaced.marks().epochs
             erasures = try await Ledger(storage: replaced).erasureNotes()
         } catch {
