@@ -60,6 +60,7 @@ public final class ErasureJournalFile: Sendable {
     }
 
     /// Begins a new journal behind the others.
+    @inline(never)
     @discardableResult package func beginJournal() throws -> any ErasureJournal {
         try all.withLock { all in
             let key = Array(SHA256.hash(data: seed + Array("\(all.count)".utf8)))
