@@ -265,7 +265,13 @@ extension SQLiteLedgerStorage {
     }
 
     public func events(of bundleId: String, after cursor: EventCursor?, limit: Int) async throws -> EventPage {
-        try await read { try $0.events(of: bundleId, after: cursor, limit: limit) }
+        try await events(nil, of: bundleId, after: cursor, limit: limit)
+    }
+
+    public func events(
+        _ selection: EventSelection?, of bundleId: String, after cursor: EventCursor?, limit: Int
+    ) async throws -> EventPage {
+        try await read { try $0.events(selection, of: bundleId, after: cursor, limit: limit) }
     }
 
     public func eraseEvents(before instant: Timestamp, limit: Int) async throws -> Int {

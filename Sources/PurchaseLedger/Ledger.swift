@@ -295,6 +295,16 @@ extension Ledger {
         }
     }
 
+    /// The customers with some ids, and those merged into them: all whom events may name by one of their ids.
+    package func customers(withIds ids: Set<CustomerID>) async throws -> Set<Customer> {
+        let found = Set(try await storage.load(LedgerQuery(ids.map { .customerID($0) })).customers.keys)
+        guard !found.isEmpty else { return [] }
+        let records = try await storage.load(LedgerQuery(found.map { .record(MergedCustomers.key($0)) })).records.values
+        return records.compactMap { MergedCustomers(readable: $0) }.reduce(found) { all, list in
+            all.union(list.numbers.map { Customer(number: $0, bundleId: list.customer.bundleId) })
+        }
+    }
+
     /// A customer, and the customer's chains in each of several environments; `nil` if the customer is unknown. Also
     /// the unknown products of the chains left out.
     func holder(
@@ -473,14 +483,16 @@ extension Ledger {
     /// The events of an app after a cursor, oldest first, at most `limit`.
     ///
     /// - Parameters:
+    ///   - selection: Restricts the search; see ``LedgerStorage/events(_:of:after:limit:)``.
     ///   - cursor: The `next` of the last page; `nil` for the beginning.
     ///   - now: The present time by the clock of deliveries, so that the page names the customers deleted in the last
     ///     30 days. With `nil`, it names no deleted customer.
     /// - Throws: ``EventCursorError``, ``LedgerStorageError``.
     public func events(
-        of bundleId: String, after cursor: EventCursor? = nil, limit: Int, at now: Timestamp? = nil
+        _ selection: EventSelection? = nil, of bundleId: String, after cursor: EventCursor? = nil, limit: Int,
+        at now: Timestamp? = nil
     ) async throws -> EventPage {
-        try await storage.namedEvents(of: bundleId, after: cursor, limit: limit, at: now)
+        try await storage.namedEvents(selection, of: bundleId, after: cursor, limit: limit, at: now)
     }
 
     /// Erases events recorded before an instant, at most `limit`. A cursor whose next event was erased expires.

@@ -43,6 +43,13 @@ extension ForwardingStorage {
         try await target.events(of: bundleId, after: cursor, limit: limit)
     }
 
+    public func events(
+        _ selection: EventSelection?, of bundleId: String, after cursor: EventCursor?, limit: Int
+    ) async throws -> EventPage {
+        guard selection != nil else { return try await events(of: bundleId, after: cursor, limit: limit) }
+        return try await target.events(selection, of: bundleId, after: cursor, limit: limit)
+    }
+
     public func eraseEvents(before instant: Timestamp, limit: Int) async throws -> Int {
         try await target.eraseEvents(before: instant, limit: limit)
     }

@@ -4,8 +4,10 @@ import AppStoreModel
 import Foundation
 import HTTPTypes
 import HummingbirdTesting
+import LedgerSQLite
 import NIOCore
 import PurchaseLedger
+import PurchaseLedgerTesting
 import TestWorld
 import Testing
 
@@ -295,6 +297,60 @@ import Testing
         }
         #expect(found == kinds)
         #expect(cursor == all.next)
+    }
+
+    /// Customers that were merged, deleted and renamed, and an id that nobody ever had.
+    @Test(arguments: ["anna", "bert", "ann", "cora", "dora", "nobody"])
+    func `the events of a filter are those of the whole feed that it lets through`(id: String) async throws {
+        let world = try await World()
+        for customer in ["anna", "bert", "cora", "dora"] {
+            _ = try await world.ledger.make(
+                GrantRequest(id: customer, entitlement: "pro", why: "a test"), forCustomer: customer, of: "com.example",
+                at: LedgerRoutesTests.now)
+        }
+        for alias in ["bert", "ann"] {
+            _ = try await world.send(.post, "/v1/customers/anna/aliases", #"{"alias":"\#(alias)"}"#)
+        }
+        _ = try await world.send(.post, "/v1/customers/anna/unlink", #"{"alias":"ann","reason":"x"}"#)
+        #expect(try await world.send(.delete, "/v1/customers/cora").0 == .ok)
+        let ids = ["anna", "bert"].contains(id) ? ["anna", "bert"] : [id]
+        let (_, all) = try await world.send(.get, Self.path("limit=500"))
+        for kinds in [nil, ["grant.made"], ["customer.merged", "customer.deleted", "customer.aliasRemoved"]] {
+            let expected = (all["items"]?.array ?? []).filter { item in
+                let names = ["customer", "mergedCustomer", "removedId"].map { item[$0]?.string }
+                let deleted = item["deletedIds"]?.array?.map(\.string) ?? []
+                return (names + deleted).contains { $0.map(ids.contains) ?? false }
+                    && kinds?.contains(item["kind"]?.string ?? "") ?? true
+            }
+            let query = "customer=\(id)" + (kinds.map { "&kind=" + $0.joined(separator: ",") } ?? "")
+            let (_, page) = try await world.send(.get, Self.path(query))
+            #expect(page["items"]?.array == expected, "\(query)")
+            #expect(page["nextCursor"] == all["nextCursor"], "\(query)")
+            let (_, newest) = try await world.send(.get, Self.path(query + "&newest=true"))
+            #expect(newest["items"]?.array == expected.reversed(), "\(query)")
+        }
+    }
+
+    /// A storage whose reads of all events fail.
+    private struct SearchedStorage: ForwardingStorage {
+        let inner: any LedgerStorage
+
+        func events(of bundleId: String, after cursor: EventCursor?, limit: Int) async throws -> EventPage {
+            throw LedgerStorageError(.unavailable, "All events were read")
+        }
+    }
+
+    @Test func `a filter that finds nothing reads no events, and its cursor passes them`() async throws {
+        let storage = try SQLiteLedgerStorage.inMemory()
+        let world = try await World(storage: storage)
+        try await world.submit()
+        let all = try Self.page(try await world.send(.get, Self.path("limit=500")).1)
+        let other = try await World(storage: SearchedStorage(inner: storage))
+        let filters = ["customer=nobody", "kind=purchase.refunded", "environment=sandbox"]
+        for query in filters + filters.map({ $0 + "&newest=true" }) {
+            let page = try Self.page(try await other.send(.get, Self.path(query)).1)
+            #expect(page.kinds == [] && page.next == all.next, "\(query)")
+        }
     }
 
     @Test func `a restore reaches followers with any filter but that of another environment`() async throws {

@@ -234,13 +234,15 @@ extension EventFeed {
     /// tries again.
     ///
     /// - Parameters:
+    ///   - selection: Restricts the search; `nil` for all events.
     ///   - app: The number of the app, see ``ScopeNumbers``.
     ///   - epoch: The epoch of the connection pool for the reads, see ``ConnectionOpener/epoch``.
     /// - Throws: `EventCursorError`, `PostgresFailure`, or `LedgerStorageError.damaged`.
     func page(
-        of bundleId: String, _ app: Int64, after cursor: EventCursor?, limit: Int, in epoch: Int
+        _ selection: EventSelection?, of bundleId: String, _ app: Int64, after cursor: EventCursor?, limit: Int,
+        in epoch: Int
     ) async throws -> NumberedPage {
-        let page = try await numbered(of: bundleId, app, after: cursor, limit: limit, in: epoch)
+        let page = try await numbered(selection, of: bundleId, app, after: cursor, limit: limit, in: epoch)
         guard page.mayBeIncomplete else { return page }
         do {
             // On Citus every node is asked for waiting events. If a node is unreachable, no events are numbered,
@@ -254,7 +256,7 @@ extension EventFeed {
         }
         // The page is read again even if no events wait, because a concurrent server may have numbered events since the
         // first read.
-        return try await numbered(of: bundleId, app, after: cursor, limit: limit, in: epoch)
+        return try await numbered(selection, of: bundleId, app, after: cursor, limit: limit, in: epoch)
     }
 
     /// Whether events wait for their numbers on any node.
@@ -263,11 +265,12 @@ extension EventFeed {
     }
 
     private func numbered(
-        of bundleId: String, _ app: Int64, after cursor: EventCursor?, limit: Int, in epoch: Int
+        _ selection: EventSelection?, of bundleId: String, _ app: Int64, after cursor: EventCursor?, limit: Int,
+        in epoch: Int
     ) async throws -> NumberedPage {
         let statements = [
             EventSearch.erased(app), EventSearch.last,
-            EventSearch.page(app, after: cursor?.number, limit: limit, joins: !isDistributed),
+            EventSearch.page(selection, app, after: cursor?.number, limit: limit, joins: !isDistributed),
             isDistributed ? EventSequencer.assumed : EventSequencer.waiting(since: firstTransaction(in: epoch)),
             // The epochs of the app's events are read after the page, so no event of the page lacks its epoch.
             EventSearch.epochs(app),
@@ -288,6 +291,7 @@ extension EventFeed {
         let first = try epochs.start(after: cursor, erased: erased, last: max(erased, last))
         let found = try EventSearch.found(answers[2], of: bundleId, epochs)
         var page = EventPage(found, after: epochs.cursor(first))
+        if let selection { page.events = page.events.filter(selection.includes) }
         if isDistributed { page.customerIds = try await firstIds(of: Set(page.events.compactMap(\.customer))) }
         return NumberedPage(
             page: page, mayBeIncomplete: numbers && waiting.canBeNumbered && found.count < limit,

@@ -424,13 +424,50 @@ enum EventSearch {
     /// The events of an app after a number. The numbers of erased events are skipped explicitly, because dead entries
     /// with these numbers stay in the index for a while.
     ///
-    /// - Parameter joins: Whether to find the first id of each customer too.
-    static func page(_ app: Int64, after start: Int64?, limit: Int, joins: Bool) -> PostgresStatement {
+    /// - Parameters:
+    ///   - selection: Restricts the search. The last event that is compared is always found: the page ends there.
+    ///   - joins: Whether to find the first id of each customer too.
+    static func page(
+        _ selection: EventSelection?, _ app: Int64, after start: Int64?, limit: Int, joins: Bool
+    ) -> PostgresStatement {
         let id = joins ? firstId : "NULL::text"
+        let inner = "ORDER BY sequence \(limit <= usualLimit ? "LIMIT \(usualLimit)" : "")"
+        let parameters = [.integer(app), start.parameter, max(0, limit).parameter]
+        guard let selection else { return PostgresStatement(pageText(id, inner: inner), parameters) }
         return PostgresStatement(
-            pageText(id, inner: limit <= usualLimit ? "LIMIT \(usualLimit)" : ""),
-            [.integer(app), start.parameter, max(0, limit).parameter])
+            bound(selection.among) + pageText(id, inner: "\(restriction) \(inner)"),
+            parameters + [
+                (selection.kinds?.sorted()).map(PostgresValue.texts) ?? .null,
+                (selection.environment?.rawValue).map(PostgresValue.text) ?? .null,
+                selection.customers.map { .list(.integer, $0.map { .integer($0.number) }) } ?? .null,
+            ])
     }
+
+    /// The number of the last event that is compared with a selection: a constant number of events after the start, for
+    /// the same reason as ``usualLimit``.
+    private static func bound(_ count: Int) -> String {
+        """
+        WITH bound AS MATERIALIZED (
+            SELECT coalesce((SELECT sequence FROM quittance.events WHERE \(follows)
+                             ORDER BY sequence LIMIT 1 OFFSET \(count - 1)),
+                            (SELECT max(sequence) FROM quittance.events WHERE app = $1)) AS last)
+
+        """
+    }
+
+    /// The condition for an event of an ``EventSelection``.
+    private static let restriction = """
+        AND sequence <= (SELECT last FROM bound) AND (sequence = (SELECT last FROM bound) OR (
+            ($4::text[] IS NULL OR kind = ANY($4::text[]))
+            AND ($5::text IS NULL OR kind IN (\(EventSelection.list(EventSelection.ofEachEnvironment)))
+                OR scope = (SELECT id FROM quittance.scopes WHERE app = $1 AND environment = $5::text))
+            AND ($6::bigint[] IS NULL OR customer = ANY($6::bigint[])
+                OR kind IN (\(EventSelection.list(EventSelection.ofEachCustomer))))))
+        """
+
+    /// The condition for the events of the app after the start.
+    private static let follows =
+        "app = $1 AND sequence > (SELECT greatest(erased_events, $2) FROM quittance.apps WHERE id = $1)"
 
     /// The size of the largest page in the HTTP API, a constant in the SQL. If the only limit were a parameter, a
     /// cached plan would assume that the page has a tenth of the app's events, and PostgreSQL would sort all events of
@@ -447,9 +484,7 @@ enum EventSearch {
         """
         SELECT \(id), sequence, (SELECT environment FROM quittance.scopes WHERE scopes.id = scope),
                \(EventColumns.readList)
-        FROM (SELECT * FROM quittance.events
-              WHERE app = $1 AND sequence > (SELECT greatest(erased_events, $2) FROM quittance.apps WHERE id = $1)
-              ORDER BY sequence \(inner)) AS page
+        FROM (SELECT * FROM quittance.events WHERE \(follows) \(inner)) AS page
         ORDER BY sequence LIMIT $3
         """
     }

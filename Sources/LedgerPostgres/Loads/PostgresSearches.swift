@@ -242,11 +242,21 @@ extension PostgresLedgerStorage {
     /// If the database requires a synchronous standby, waits until the standby has the events of the page. Without the
     /// wait, a failover could lose events that a client has already read, and reuse their numbers for other events.
     public func events(of bundleId: String, after cursor: EventCursor?, limit: Int) async throws -> EventPage {
+        try await events(nil, of: bundleId, after: cursor, limit: limit)
+    }
+
+    public func events(
+        _ selection: EventSelection?, of bundleId: String, after cursor: EventCursor?, limit: Int
+    ) async throws -> EventPage {
         try await translated {
             try await self.inOneEpoch { epoch in
                 let app = try await self.scopeNumbers([bundleId], [], in: epoch).app(bundleId)
-                let found = try await self.feed.page(of: bundleId, app, after: cursor, limit: limit, in: epoch)
-                if found.needsConfirmation, !found.page.events.isEmpty { try await self.confirm(in: epoch) }
+                let found = try await self.feed.page(
+                    selection, of: bundleId, app, after: cursor, limit: limit, in: epoch)
+                // The cursor of a page without events passes those that were compared.
+                if found.needsConfirmation, !found.page.events.isEmpty || selection != nil {
+                    try await self.confirm(in: epoch)
+                }
                 return found.page
             }
         }

@@ -28,17 +28,23 @@ extension SQLiteLedgerSession {
         lastSequences[app] = max(last, sequence)
     }
 
-    func events(of bundleId: String, after cursor: EventCursor?, limit: Int) throws -> EventPage {
+    /// - Parameter selection: Restricts the search; `nil` for all events.
+    func events(
+        _ selection: EventSelection?, of bundleId: String, after cursor: EventCursor?, limit: Int
+    ) throws -> EventPage {
         let bounds = try eventBounds(of: bundleId)
         let epochs = try epochs(of: bundleId)
         let start = try epochs.start(after: cursor, erased: bounds.lastErased, last: bounds.last)
+        let place = [try app(bundleId).stored, .integer(start)]
+        let restriction = try selection.map { try parameters($0, after: place) } ?? []
         let found = try all(
             """
             SELECT (SELECT id FROM customerIds WHERE customerIds.customer = events.customer ORDER BY place LIMIT 1),
                    bundleId, environment, sequence, \(Self.columns)
             FROM events LEFT JOIN scopes ON scopes.id = scope LEFT JOIN apps ON apps.id = scopes.app
-            WHERE events.app = ? AND sequence > ? ORDER BY sequence LIMIT ?
-            """, [try app(bundleId).stored, .integer(start), max(0, limit).stored]
+            WHERE events.app = ?1 AND sequence > ?2 \(selection == nil ? "" : Self.restriction)
+            ORDER BY sequence LIMIT ?3
+            """, place + [max(0, limit).stored] + restriction
         ) { row in
             let customerId = try row.next(String?.self)
             let scope = try row.scope()
@@ -47,7 +53,32 @@ extension SQLiteLedgerSession {
             event.cursor = cursor
             return (customerId: customerId, event: event)
         }
-        return EventPage(found, after: epochs.cursor(start))
+        var page = EventPage(found, after: epochs.cursor(start))
+        if let selection { page.events = page.events.filter(selection.includes) }
+        return page
+    }
+
+    /// The condition for an event of an ``EventSelection``, or for the last that is compared: the page ends there.
+    private static let restriction = """
+        AND sequence <= ?4 AND (sequence = ?4 OR (
+            (?5 IS NULL OR kind IN (SELECT value FROM json_each(?5)))
+            AND (?6 IS NULL OR scope = (SELECT id FROM scopes WHERE app = ?1 AND environment = ?6)
+                OR kind IN (\(EventSelection.list(EventSelection.ofEachEnvironment))))
+            AND (?7 IS NULL OR customer IN (SELECT value FROM json_each(?7))
+                OR kind IN (\(EventSelection.list(EventSelection.ofEachCustomer))))))
+        """
+
+    /// The parameters of ``restriction``, after `place`: the app, and the number after which the search begins.
+    private func parameters(_ selection: EventSelection, after place: [StoredValue]) throws -> [StoredValue] {
+        let last = try first(
+            """
+            SELECT coalesce(
+                (SELECT sequence FROM events WHERE app = ?1 AND sequence > ?2 ORDER BY sequence LIMIT 1 OFFSET ?3),
+                (SELECT max(sequence) FROM events WHERE app = ?1))
+            """, place + [(selection.among - 1).stored]) { try $0.next(Int64?.self) }
+        let kinds = selection.kinds.map { JSONValue.array($0.map(JSONValue.string)).compactText }
+        let customers = selection.customers.map { JSONValue.array($0.map { .number("\($0.number)") }).compactText }
+        return [(last ?? nil).stored, kinds.stored, selection.environment?.rawValue.stored ?? .null, customers.stored]
     }
 
     func endOfEvents(of bundleId: String) throws -> EventCursor {

@@ -94,6 +94,12 @@ public protocol LedgerStorage: Sendable {
         _ selection: CustomerSelection, of bundleId: String, after cursor: ScanCursor?, limit: Int
     ) async throws -> ScanPage<CustomerRecord>
 
+    /// The same, restricted to a selection. The page ends after its `limit` events, or else after the last event that
+    /// was compared with the selection.
+    func events(
+        _ selection: EventSelection?, of bundleId: String, after cursor: EventCursor?, limit: Int
+    ) async throws -> EventPage
+
     /// The cursor after the last event of an app. A commit of events is visible to each load after this call, or its
     /// events come after the cursor, or both.
     func endOfEvents(of bundleId: String) async throws -> EventCursor
@@ -196,6 +202,18 @@ extension LedgerStorage {
         let items = found.prefix(max(1, limit))
         let next = items.count < found.count ? items.last?.place : nil
         return ScanPage(items: items.map(\.customer), next: next.map { ScanCursor(rawValue: $0) })
+    }
+
+    /// Reads all events that are compared.
+    public func events(
+        _ selection: EventSelection?, of bundleId: String, after cursor: EventCursor?, limit: Int
+    ) async throws -> EventPage {
+        var page = try await events(of: bundleId, after: cursor, limit: selection?.among ?? limit)
+        guard let selection else { return page }
+        let found = page.events.filter(selection.includes)
+        page.events = Array(found.prefix(max(0, limit)))
+        if found.count >= limit { page.next = page.events.last?.cursor ?? cursor ?? page.next }
+        return page
     }
 
     /// Reads all events of the app.

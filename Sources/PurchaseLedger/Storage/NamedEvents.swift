@@ -12,9 +12,9 @@ extension LedgerStorage {
     /// - Parameter now: The time that decides whether a deletion or removal is recent enough for a name. With `nil`,
     ///   deleted customers and removed ids have no names.
     func namedEvents(
-        of bundleId: String, after cursor: EventCursor?, limit: Int, at now: Timestamp?
+        _ selection: EventSelection?, of bundleId: String, after cursor: EventCursor?, limit: Int, at now: Timestamp?
     ) async throws -> EventPage {
-        var page = try await events(of: bundleId, after: cursor, limit: limit)
+        var page = try await events(selection, of: bundleId, after: cursor, limit: limit)
         let keys = page.keysOfFormerCustomers.map(LedgerKey.record) + page.keysOfPresentCustomers
         guard !keys.isEmpty else { return page }
         let found = try await load(LedgerQuery(keys))

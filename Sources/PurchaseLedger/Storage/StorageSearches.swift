@@ -25,6 +25,47 @@ public enum CustomerSelection: Hashable, Sendable {
     case beginning(String)
 }
 
+/// The events that a search finds. Each member restricts the search further.
+public struct EventSelection: Hashable, Sendable {
+    /// The kinds, always with ``LedgerEvent/Kind/ledgerRestored``; `nil` for all kinds.
+    public let kinds: Set<String>?
+    /// The environment; `nil` for all environments. Events about a customer as such belong to each of them.
+    public var environment: Environment?
+    /// The customers; `nil` for all customers. A search for some also finds the events in ``ofEachCustomer``.
+    public var customers: Set<Customer>?
+    /// The most events that the search compares with the selection.
+    public var among = 10_000
+
+    public init(kinds: Set<String>? = nil, environment: Environment? = nil, customers: Set<Customer>? = nil) {
+        self.kinds = kinds?.union([LedgerEvent.Kind.ledgerRestored.rawValue])
+        self.environment = environment
+        self.customers = customers
+    }
+
+    /// The kinds of the events that belong to each environment of an app.
+    package static let ofEachEnvironment = Set(LedgerEvent.Kind.allCases.filter(\.isAboutCustomer).map(\.rawValue))
+
+    /// The kinds of the events that concern all customers, or that may name a customer besides their own.
+    package static let ofEachCustomer = Set(
+        [.ledgerRestored, .environmentsChanged, .customersMerged, .customerDeleted, .aliasRemoved]
+            .map { (kind: LedgerEvent.Kind) in kind.rawValue })
+
+    /// The kinds as a list in SQL.
+    package static func list(_ kinds: Set<String>) -> String {
+        kinds.sorted().map { "'\($0)'" }.joined(separator: ", ")
+    }
+
+    /// Whether the search finds an event.
+    public func includes(_ event: LedgerEvent) -> Bool {
+        let kind = event.kind.rawValue
+        if let kinds, !kinds.contains(kind) { return false }
+        let isThere = environment.map { $0 == event.scope.environment } ?? true
+        guard isThere || Self.ofEachEnvironment.contains(kind) else { return false }
+        guard let customers, !Self.ofEachCustomer.contains(kind) else { return true }
+        return event.customer.map(customers.contains) ?? false
+    }
+}
+
 /// The documents that a search finds.
 public enum DocumentSelection: Hashable, Sendable {
     /// All documents, in any order.

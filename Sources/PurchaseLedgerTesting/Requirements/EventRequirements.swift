@@ -73,6 +73,56 @@ extension LedgerStorageContract {
             try trial.expect(
                 try await trial.first.cursor(beforeNewest: 3, of: "com.example.three"), is: nil, "An unknown app")
         },
+        Requirement("A search finds the events of a selection, and ends with them or the last event it compared") {
+            trial in
+            let customers = [try await trial.customer("anna"), try await trial.customer("bert")].map(\.customer)
+            let kinds: [LedgerEvent.Kind] = [
+                .refunded, .customersMerged, .consentChanged, .ledgerRestored, .linked, .environmentsChanged,
+                .aliasRemoved,
+            ]
+            for (index, customer) in (customers + [nil]).enumerated() {
+                let events = kinds.enumerated().map { place, kind in
+                    LedgerEvent(
+                        Open(kind), in: (index + place) % 2 == 0 ? Sample.sandbox : Sample.production,
+                        at: Sample.time(5), customer: customer, chainName: nil, body: Array("{}".utf8))
+                }
+                try await trial.commit { $0.events = events + [Sample.event("other", in: Sample.otherApp)] }
+            }
+            let all = try await trial.page(after: nil).events
+            for wanted in [nil, ["purchase.refunded", "customer.consentChanged"], ["nothing"]] as [Set<String>?] {
+                for environment in [nil, .sandbox, .xcode] as [Environment?] {
+                    for owners in [nil, [], [customers[1]], Set(customers)] as [Set<Customer>?] {
+                        let found = all.filter { event in
+                            let kind = event.kind.rawValue
+                            let isOwned = owners == nil || event.customer.map { owners?.contains($0) == true } == true
+                            let isNamed = ["customer.merged", "ledger.restored", "customer.environmentsChanged"]
+                            return (wanted?.contains(kind) ?? true || kind == "ledger.restored")
+                                && (environment ?? event.scope.environment == event.scope.environment
+                                    || kind.hasPrefix("customer."))
+                                && (isOwned || isNamed.contains(kind) || kind == "customer.aliasRemoved")
+                        }
+                        var selection = EventSelection(kinds: wanted, environment: environment, customers: owners)
+                        for (among, limit) in [(7, 2), (100, 100)] {
+                            selection.among = among
+                            var next = try await trial.second.events(of: "com.example.one", after: nil, limit: 0).next
+                            var rest = all
+                            repeat {
+                                let compared = rest.prefix(among)
+                                let expected = compared.filter(found.contains).prefix(limit)
+                                let last = expected.count == limit ? expected.last : compared.last
+                                let page = try await trial.second.events(
+                                    selection, of: "com.example.one", after: next, limit: limit)
+                                try trial.expect(page.events, is: Array(expected), "\(selection)")
+                                next = last?.cursor ?? next
+                                try trial.expect(page.next, is: next, "The end of the page of \(selection)")
+                                rest.removeAll { $0.cursor?.number ?? 0 <= next.number ?? 0 }
+                                if compared.isEmpty { break }
+                            } while true
+                        }
+                    }
+                }
+            }
+        },
         Requirement("The bytes of an event's body come back unchanged, whatever becomes of the event's customer") {
             trial in
             var anna = try await trial.customer("anna")

@@ -10,14 +10,25 @@ struct EventFilter: Hashable, Sendable {
     var environment = RequestedEnvironment.unnamed
     /// The ids of the customer; `nil` for all customers.
     var customers: Set<CustomerID>?
+    /// The customer, and all who were merged into it; `nil` before they are read.
+    var merged: Set<Customer>?
 }
 
 extension EventFilter {
+    /// What a storage searches for, to find all events that the filter lets through; `nil` without members.
+    var selection: EventSelection? {
+        guard self != EventFilter() else { return nil }
+        var selection = EventSelection(kinds: kinds, customers: merged)
+        if case .one(let environment) = environment { selection.environment = environment }
+        return selection
+    }
+
     /// This filter with all ids that its customer has now.
     func withAllIds(in ledger: Ledger) async throws -> EventFilter {
         guard let customers else { return self }
         var filter = self
         filter.customers = Set(try await ledger.ids(ofCustomers: customers).values.joined())
+        filter.merged = try await ledger.customers(withIds: customers)
         return filter
     }
 
@@ -30,16 +41,9 @@ extension EventFilter {
 
     private func includes(_ found: FoundEvents, _ index: Int) -> Bool {
         let event = found.page.events[index]
-        let isRestored = event.kind == .ledgerRestored
-        if let kinds, !kinds.contains(event.kind.rawValue), !isRestored { return false }
-        // A customer belongs to all environments, so its merge and its deletion concern a follower of each.
-        if case .one(let environment) = environment, event.scope.environment != environment,
-            event.kind.known?.isAboutCustomer != true
-        {
-            return false
-        }
-        guard event.kind != .environmentsChanged else { return true }
-        return customers.map { isRestored || !$0.isDisjoint(with: found.ids(index)) } ?? true
+        guard selection?.includes(event) ?? true else { return false }
+        guard let customers, ![.ledgerRestored, .environmentsChanged].contains(event.kind.known) else { return true }
+        return !customers.isDisjoint(with: found.ids(index))
     }
 }
 

@@ -10,7 +10,7 @@ package enum ListEvents: NamedOperation {
     /// The maximum number of events on a page.
     private static let pageLimit = 500
 
-    /// The maximum number of pages that a request with a filter reads: a fraction of a second's work.
+    /// The most pages that a search for the newest events reads, if it finds all that it compares.
     private static let maxPages = 20
 
     private static let after = Field(
@@ -54,43 +54,51 @@ package enum ListEvents: NamedOperation {
         }
     }
 
-    /// The first page with events that the filter lets through, or an empty page: at the end of the events, or after
-    /// as many pages as a request reads.
+    /// The first events that the filter lets through, among as many as a request compares. The page can be empty
+    /// although more events follow.
     private static func page(
         _ request: AuthenticatedRequest, _ filter: EventFilter, _ limit: Int
     ) async throws -> (page: EventPage, isAtEnd: Bool) {
-        var cursor = (request[after]?.string).map(EventCursor.init(rawValue:))
-        var reads = 0
+        let waits = request.number(wait) > 0 && filter.selection != nil
+        let last = waits ? try await request.ledger.cursor(beforeNewest: 0, of: request.scope.bundleId) : nil
+        // A further event shows where the page ends. Of those found for a customer, some may name others.
+        let size = filter.selection == nil ? limit : filter.customers == nil ? min(limit + 1, pageLimit) : pageLimit
+        let start = (request[after]?.string).map(EventCursor.init(rawValue:))
+        let page = try await search(request, filter, after: start, size).first(limit)
+        return (page, page.events.isEmpty && last?.number ?? 0 <= page.next.number ?? 0)
+    }
+
+    /// Of the first `size` events that the storage finds, those that the filter lets through.
+    private static func search(
+        _ request: AuthenticatedRequest, _ filter: EventFilter, after cursor: EventCursor?, _ size: Int
+    ) async throws -> EventPage {
+        var present = try await filter.withAllIds(in: request.ledger)
         while true {
+            let searched = present
             let page = try await request.ledger.events(
-                of: request.scope.bundleId, after: cursor, limit: filter == EventFilter() ? limit : pageLimit,
-                at: request.wall)
-            guard !page.events.isEmpty else { return (page, true) }
-            // The ids are read after the page: two customers may have been merged since the request arrived.
-            let matches = try await filter.withAllIds(in: request.ledger).matches(in: FoundEvents(page)).first(limit)
-            cursor = page.next
-            reads += 1
-            guard matches.events.isEmpty, reads < maxPages else { return (matches, false) }
+                searched.selection, of: request.scope.bundleId, after: cursor, limit: size, at: request.wall)
+            // The ids are read after the page too. If the customer has got one meanwhile, the page may lack events.
+            present = try await filter.withAllIds(in: request.ledger)
+            if present == searched { return present.matches(in: FoundEvents(page)) }
         }
     }
 
-    /// The newest events that the filter lets through, among as many as a request reads.
+    /// The newest events that the filter lets through, among as many as a request compares.
     private static func newestPage(
         _ request: AuthenticatedRequest, _ filter: EventFilter, _ limit: Int
     ) async throws -> EventPageBody {
         let app = request.scope.bundleId
-        let count = filter == EventFilter() ? limit : pageLimit * maxPages
-        var cursor = try await request.ledger.cursor(beforeNewest: count, of: app)
+        let count = filter.selection?.among ?? limit
+        let last = try await request.ledger.cursor(beforeNewest: 0, of: app)
+        var start = try await request.ledger.cursor(beforeNewest: count, of: app)
         var items: [EventBody] = []
         var reads = 0
         while true {
-            let page = try await request.ledger.events(of: app, after: cursor, limit: pageLimit, at: request.wall)
-            let matches = try await filter.withAllIds(in: request.ledger).matches(in: FoundEvents(page))
-            items = (items + matches.events.suffix(limit).map { EventBody($0, in: matches) }).suffix(limit)
-            cursor = page.next
+            let page = try await search(request, filter, after: start, pageLimit)
+            items = (items + page.events.suffix(limit).map { EventBody($0, in: page) }).suffix(limit)
+            start = page.next
             reads += 1
-            // Only events that came meanwhile make a further page.
-            guard page.events.count == pageLimit, reads <= maxPages else {
+            guard page.next.number ?? 0 < last?.number ?? 0, reads <= maxPages else {
                 return EventPageBody(items.reversed(), next: page.next)
             }
         }
