@@ -189,6 +189,14 @@ import Testing
             #expect(concern.contains("The journal of erasures") == (loss != "whole"), "start \(start): \(concern)")
             #expect(server.terminate() == 0)
         }
+        if loss != "whole" {
+            let files = ["", "-erasures"].map { URL(fileURLWithPath: place.path("ledger.sqlite" + $0)) }
+            let before = try files.map { try Data(contentsOf: $0) }
+            let refused = try CommandLineTests.run(["restore", "--new-epoch"] + place.arguments)
+            #expect(refused.status == 1 && refused.error.contains("Nothing was changed"), "\(refused.error)")
+            #expect(refused.output.isEmpty)
+            #expect(try files.map { try Data(contentsOf: $0) } == before)
+        }
         let accepted = try CommandLineTests.run(["restore", "--new-epoch", "--force"] + place.arguments)
         #expect(accepted.status == 0 && !accepted.error.contains("The journal of erasures"), "\(accepted.error)")
         let last = try await place.serve()

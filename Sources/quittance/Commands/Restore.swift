@@ -20,7 +20,8 @@ struct Restore: AsyncParsableCommand {
             the place of the ledger. The old files are moved to FILE.replaced-TIME and kept.
 
             Without BACKUP, with --new-epoch: for a database that PostgreSQL's own tools restored, or after a failover \
-            not visible in the database (docs/postgresql-operations.md).
+            not visible in the database (docs/postgresql-operations.md), or for a ledger in a file whose journal of \
+            erasures is lost (docs/ledger.md).
 
             In both cases, customers whose deletion is in the journal of erasures are deleted again, and the events \
             begin an epoch: a follower whose cursor is beyond the backup gets 410 with the cursor to go on from, and \
@@ -68,6 +69,7 @@ struct Restore: AsyncParsableCommand {
             return try await endingOnDamage {
                 let erased = try await composition.withStorage(.working) { storage in
                     let service = composition.service(storage, verifier)
+                    try await requireErasures(composition, service.ledger)
                     // The events of the erasures belong to the new epoch: lost events may have had the next numbers.
                     try await storage.beginEpoch(at: composition.now())
                     return try await eraseAgain(composition, service, from: nil)
@@ -193,6 +195,15 @@ struct Restore: AsyncParsableCommand {
             changes.marks.epochs = marks
             return .commit(changes, ())
         }
+    }
+
+    /// Refuses a new epoch if the journal lacks erasures: the epoch alone would not end this.
+    private func requireErasures(_ composition: Composition, _ ledger: Ledger) async throws {
+        guard !force, let path = composition.erasureJournalPath,
+            let concern = try await ledger.erasureConcern(at: path, isOnly: composition.isInFile)
+        else { return }
+        Terminal.report("\(concern).")
+        throw Terminal.failure("Nothing was changed; pass --force to accept what the journal lacks.")
     }
 
     /// Repeats the erasures in the journals of the ledger and of the backup.
