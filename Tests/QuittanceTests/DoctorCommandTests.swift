@@ -289,7 +289,8 @@ import Testing
                 ["doctor", "--json", "--config", folder.path("quittance.json")] + more)
             let answer = try #require(try outcome.json.first, "\(outcome)")
             let hasFaults = answer["faults"] != .number("0")
-            #expect(outcome.error.isEmpty && outcome.status == (hasFaults ? 1 : 0), "\(outcome)")
+            #expect(outcome.error.isEmpty == !more.contains("--loop"), "\(outcome)")
+            #expect(outcome.status == (hasFaults ? 1 : 0), "\(outcome)")
             let pem = try String(contentsOfFile: simulator.fact("keyFile"), encoding: .utf8)
             DoctorCommandTests.expectNoSecret(in: outcome.output, pem)
             let codes = (answer["findings"]?.array ?? []).compactMap { $0["code"]?.string }
@@ -345,7 +346,7 @@ import Testing
         }
         #expect(try running.doctor(["--public", address + "/notifications/v2"]).codes == [])
         _ = try running.folder.write("", to: "ledger.sqlite-wal-damaged-1")
-        #expect(try running.doctor().codes == ["ledgerConcern", "serverConcern"])
+        #expect(try running.doctor().codes == ["ledgerConcern"])
         #expect(running.server.terminate() == 0)
         #expect(try running.doctor().codes.contains("serverSilent"))
         #expect(running.simulator.terminate() == 0)

@@ -60,7 +60,7 @@ package struct WebhookService: Service {
     /// Begins and ends deliveries, according to the endpoints in the ledger.
     private func look(_ running: RunningDeliveries) async throws {
         let (active, concerns) = try await parts.ledger.servedWebhooks(of: apps, fingerprint, parts.networks)
-        watch.show(concerns)
+        watch.show(concerns.map { $0.sentence + ($0.endpoint?.advice ?? "") })
         running.keep(active)
         for endpoint in active where !running.has(endpoint) {
             await failure.attempt(about: endpoint.metadata()) { try await begin(endpoint, running) }
@@ -85,7 +85,8 @@ package struct WebhookService: Service {
 }
 
 extension Ledger {
-    /// The active endpoints that a server serves, and why others get nothing, as sentences for the operator.
+    /// The active endpoints that a server serves, and why others get nothing, as sentences for the operator; without
+    /// an endpoint, none gets anything.
     ///
     /// - Parameters:
     ///   - apps: The apps of the server. Endpoints of other apps wait for a server that has them.
@@ -93,17 +94,19 @@ extension Ledger {
     ///   - networks: The networks to which requests may go although they are not public.
     package func servedWebhooks(
         of apps: Set<String>, _ fingerprint: String?, _ networks: [IPNetwork]
-    ) async throws -> (served: [WebhookEndpoint], concerns: [String]) {
+    ) async throws -> (served: [WebhookEndpoint], concerns: [(endpoint: WebhookEndpoint?, sentence: String)]) {
         let endpoints = try await webhookEndpoints().filter { apps.contains($0.bundleId) }
         var active = endpoints.filter { $0.state == .active }
-        var concerns = endpoints.compactMap(\.concern)
+        var concerns: [(endpoint: WebhookEndpoint?, sentence: String)] = []
         if !active.isEmpty, let fault = try await webhookSecretFault(fingerprint) {
-            concerns = [fault] + concerns
+            concerns = [(nil, fault)]
             active = []
         }
+        concerns += endpoints.compactMap { endpoint in endpoint.concern.map { (endpoint, $0) } }
         for endpoint in active {
             guard let fault = EndpointRequests.fault(of: endpoint, networks) else { continue }
-            concerns.append("The webhook \(endpoint.id) of \(endpoint.bundleId) is not served: \(fault)")
+            let sentence = "The webhook \(endpoint.id) of \(endpoint.bundleId) is not served: \(fault)"
+            concerns.append((endpoint, sentence))
             active.removeAll { $0 == endpoint }
         }
         return (active, concerns)
@@ -186,9 +189,12 @@ extension WebhookEndpoint {
     /// A sentence for the operator, if the server itself has stopped the deliveries.
     fileprivate var concern: String? {
         guard case .disabled(let reason, let time) = state else { return nil }
-        return """
-            The webhook \(id) of \(bundleId) was disabled at \(time.iso8601): \(reason) When the receiver works again: \
-            quittance webhooks resume \(id).
-            """
+        return "The webhook \(id) of \(bundleId) was disabled at \(time.iso8601): \(reason)"
+    }
+
+    /// What ends the concern.
+    fileprivate var advice: String {
+        guard case .disabled = state else { return "" }
+        return " When the receiver works again: quittance webhooks resume \(id)."
     }
 }

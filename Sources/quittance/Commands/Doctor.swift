@@ -13,7 +13,7 @@ struct Doctor: AsyncParsableCommand {
             --loop makes something: a test notification for each app and environment, which the server records.
 
             A fault is what does not work, and a hint what may be as you want it. docs/doctor.md lists all. A large \
-            ledger takes a while, as all purchases are read.
+            ledger takes a while, as all purchases are read. SQLite may leave its files -wal and -shm beside a ledger.
 
             Exit status: 0 no faults; 1 faults; 2 wrong usage.
 

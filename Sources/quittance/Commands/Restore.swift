@@ -69,7 +69,11 @@ struct Restore: AsyncParsableCommand {
             return try await endingOnDamage {
                 let erased = try await composition.withStorage(.working) { storage in
                     let service = composition.service(storage, verifier)
-                    try await requireErasures(composition, service.ledger)
+                    if !force, let path = composition.erasureJournalPath,
+                        let concern = try await service.ledger.erasureConcern(at: path, isOnly: composition.isInFile)
+                    {
+                        throw Terminal.failure("\(concern).", "Nothing was changed; pass --force to accept the loss.")
+                    }
                     // The events of the erasures belong to the new epoch: lost events may have had the next numbers.
                     try await storage.beginEpoch(at: composition.now())
                     return try await eraseAgain(composition, service, from: nil)
@@ -195,15 +199,6 @@ struct Restore: AsyncParsableCommand {
             changes.marks.epochs = marks
             return .commit(changes, ())
         }
-    }
-
-    /// Refuses a new epoch if the journal lacks erasures: the epoch alone would not end this.
-    private func requireErasures(_ composition: Composition, _ ledger: Ledger) async throws {
-        guard !force, let path = composition.erasureJournalPath,
-            let concern = try await ledger.erasureConcern(at: path, isOnly: composition.isInFile)
-        else { return }
-        Terminal.report("\(concern).")
-        throw Terminal.failure("Nothing was changed; pass --force to accept what the journal lacks.")
     }
 
     /// Repeats the erasures in the journals of the ledger and of the backup.

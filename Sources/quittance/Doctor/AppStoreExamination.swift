@@ -31,14 +31,18 @@ extension Examination {
             } catch let error as AppStoreAPIError where error.errorCode == .startDateAfterEndDate {
                 // The key was accepted. This machine's clock is ahead, which the App Store's own time shows.
             } catch {
-                findings.add(.appStoreFailed, "\(scope.name): \(error)")
+                unasked.insert(scope)
+                findings.add(.appStoreFailed, about: scope, "\(error)")
             }
         }
         for (scope, error) in refused.sorted(by: { $0.key < $1.key }) {
             let sandbox = LedgerScope(bundleId: scope.bundleId, environment: .sandbox)
             let isAccepted = scope != sandbox && all[sandbox] != nil && refused[sandbox] == nil
-            findings.add(isAccepted ? .keyNotInProduction : .keyRefused, "\(scope.name): \(error)")
+            // Production's error has more causes, and one text makes one finding.
+            let error = refused[LedgerScope(bundleId: scope.bundleId, environment: .production)] ?? error
+            findings.add(isAccepted ? .keyNotInProduction : .keyRefused, about: scope, "\(error)")
         }
+        unasked.formUnion(refused.keys)
         guard let time = service.clockJudge?.appStoreTime else { return }
         let ahead = time.duration(to: SystemClock.now())
         guard max(ahead, .zero - ahead) > Self.clockTolerance else { return }
@@ -55,14 +59,14 @@ extension Examination {
     /// The time that a job may be late, as long as the pause between two readings of a history.
     private static let maxDelay = Duration.seconds(900)
 
-    mutating func examineWork(_ service: LedgerService, at now: Timestamp) async {
+    mutating func examineWork(_ service: LedgerService, at now: Timestamp, loops: Bool) async {
         do {
             let last = try await service.lastNotificationTime()
-            if last.map({ $0.duration(to: now) > Self.maxSilence }) ?? true {
+            if !loops, last.map({ $0.duration(to: now) > Self.maxSilence }) ?? true {
                 let text = last.map { "The newest notification arrived at \($0.iso8601)." }
                 findings.add(.noNotification, text ?? "The ledger has no notification among its newest documents.")
             }
-            let scopes = Set(service.reconcilers?.all.keys.map(\.self) ?? [])
+            let scopes = Set(service.reconcilers?.all.keys.map(\.self) ?? []).subtracting(unasked)
             for history in try await HistoryWatch().look(at: scopes, in: service.ledger, at: now).late {
                 findings.add(.historyLate, history.sentence)
             }
@@ -80,7 +84,7 @@ extension Examination {
             let page = try await ledger.jobs(after: cursor)
             if let first = page.damage.first { findings.add(.ledgerDamaged, first) }
             let work = page.items.filter(\.isWork)
-            failed += work.count { $0.failure != nil }
+            failed += work.count { $0.failure != nil && !unasked.contains($0.id.scope) }
             overdue += work.count { $0.dueAt.advanced(by: Self.maxDelay) < now }
             cursor = page.next
         } while cursor != nil
@@ -92,45 +96,72 @@ extension Examination {
 // MARK: - The whole loop
 
 extension Examination {
+    private typealias Outcome = (kind: FindingKind, text: String, cure: String?)
+
+    /// The pause between two looks at the ledger and questions to Apple.
+    private static let pause = Duration.seconds(2)
+
     /// Lets the App Store send a test notification for each app and environment, and waits for each in the ledger.
     mutating func examineLoop(_ service: LedgerService, _ clock: ContinuousClock) async {
         guard let all = service.reconcilers?.all, !all.isEmpty else {
             return findings.skip(.loop, because: "No app has an inAppPurchaseKey that can be used.")
         }
-        for (_, reconciler) in all.sorted(by: { $0.key < $1.key }) {
-            do {
-                try await examineLoop(reconciler, clock)
-            } catch let error as AppStoreAPIError {
-                findings.add(.testRefused, "\(reconciler.scope.name): \(error)")
-            } catch {
-                findings.skip(.loop, because: "\(error)")
-            }
+        for scope in unasked.sorted() {
+            findings.skip(.loop, because: "\(scope.name): the key is refused, or the App Store failed.")
+        }
+        let asked = all.filter { !unasked.contains($0.key) }
+        if !asked.isEmpty { Terminal.printError("Waiting up to a minute for the test notifications …") }
+        let outcomes = await withTaskGroup(of: (LedgerScope, Outcome?).self) { [patience] group in
+            for (scope, reconciler) in asked { group.addTask { (scope, await Self.test(reconciler, clock, patience)) } }
+            return await group.reduce(into: [:]) { $0[$1.0] = $1.1 }
+        }
+        for (scope, outcome) in outcomes.sorted(by: { $0.key < $1.key }) {
+            findings.add(outcome.kind, about: scope, outcome.text, cure: outcome.cure)
         }
     }
 
-    private mutating func examineLoop(_ reconciler: Reconciler, _ clock: ContinuousClock) async throws {
+    /// - Returns: `nil` if the test notification arrived.
+    private static func test(
+        _ reconciler: Reconciler, _ clock: ContinuousClock, _ patience: Duration
+    ) async -> Outcome? {
         let scope = reconciler.scope
-        var cursor = try await reconciler.ledger.endOfEvents(of: scope.bundleId)
-        let test = try await reconciler.requestTestNotification(within: Self.limit)
-        let end = clock.now.advanced(by: patience)
-        while clock.now < end {
-            let page = try await reconciler.ledger.events(of: scope.bundleId, after: cursor, limit: 500)
-            if page.events.contains(where: { $0.isTest(in: scope) }) { return }
-            cursor = page.next
-            if page.events.isEmpty { try await clock.sleep(for: .milliseconds(500)) }
-        }
-        var attempts: [SendAttemptItem] = []
         do {
-            let answer = try await reconciler.lookUp(.testNotification(test), within: Self.limit)
-            attempts = answer.items.flatMap { $0.attempts ?? [] }
+            var cursor = try await reconciler.ledger.endOfEvents(of: scope.bundleId)
+            let test = try await reconciler.requestTestNotification(within: limit)
+            let end = clock.now.advanced(by: patience)
+            var result: Open<SendAttemptResult>?
+            while true {
+                if result == nil { result = try await Self.result(of: test, reconciler) }
+                // The event of a success may still get its number. The ledger is read once more after the end.
+                let isLast = clock.now >= end || result.map { $0 != .success } ?? false
+                let page = try await reconciler.ledger.events(of: scope.bundleId, after: cursor, limit: 500)
+                if page.events.contains(where: { $0.isTest(in: scope) }) { return nil }
+                cursor = page.next
+                guard isLast else {
+                    try await clock.sleep(for: pause)
+                    continue
+                }
+                guard page.events.isEmpty else { continue }
+                guard let result else { return (.testFailed, "Apple made no attempt in time.", "Try again later.") }
+                let text = "\(result.rawValue). \(SendAttemptResult.meaning(of: result))"
+                return (result == .success ? .testUnrecorded : .testFailed, text, nil)
+            }
+        } catch let error as AppStoreAPIError {
+            let hasNoURL = error.errorCode == .serverNotificationURLNotFound
+            return (.testRefused, "\(error)", hasNoURL ? nil : FindingKind.appStoreFailed.cure)
+        } catch {
+            return (.ledgerUnusable, "\(error)", nil)
+        }
+    }
+
+    /// - Returns: `nil` if Apple has made no attempt yet.
+    private static func result(of test: String, _ reconciler: Reconciler) async throws -> Open<SendAttemptResult>? {
+        do {
+            let answer = try await reconciler.lookUp(.testNotification(test), within: limit)
+            return answer.items.flatMap { $0.attempts ?? [] }.last?.sendAttemptResult
         } catch let error as AppStoreAPIError where error.errorCode == .testNotificationNotFound {
-            // Apple has made no attempt yet.
+            return nil
         }
-        guard let result = attempts.last?.sendAttemptResult else {
-            return findings.add(.testFailed, "\(scope.name): Apple made no attempt to send it in time.")
-        }
-        let kind: FindingKind = result == .success ? .testUnrecorded : .testFailed
-        findings.add(kind, "\(scope.name): \(result.rawValue). \(SendAttemptResult.meaning(of: result))")
     }
 }
 
@@ -142,5 +173,5 @@ extension LedgerEvent {
 }
 
 extension LedgerScope {
-    fileprivate var name: String { "\(bundleId) (\(environment.rawValue))" }
+    var name: String { "\(bundleId) (\(environment.rawValue))" }
 }

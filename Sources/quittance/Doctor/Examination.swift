@@ -36,8 +36,13 @@ struct Examination {
     /// The time for a test notification to arrive: Apple sends it within seconds.
     var patience = Duration.seconds(60)
     var findings = Findings()
+    /// Where the App Store failed or refuses the key, which explains much else.
+    var unasked: Set<LedgerScope> = []
 
-    init(_ options: ServeOptions) { self.options = options }
+    init(_ options: ServeOptions) {
+        self.options = options
+        findings.options = options.options.text
+    }
 
     /// `quittance serve --check`: all that the server would read at its start.
     ///
@@ -60,6 +65,7 @@ struct Examination {
             let why = "The configuration is wrong."
             return findings.skip(.ledger, .clock, .appStore, .catalogue, .webhooks, .server, .loop, because: why)
         }
+        defer { findings.dropRepeated() }
         await examineServer(server, public: publicAddress, parts.composition)
         guard parts.composition.configuration.database != nil else {
             let why = "There is no ledger."
@@ -68,9 +74,9 @@ struct Examination {
         let isExamined = await examineLedger(parts) { examination, service in
             await examination.examineDatabaseClock(service.ledger)
             await examination.examineKeys(service)
-            await examination.examineWork(service, at: parts.composition.now())
+            await examination.examineWork(service, at: parts.composition.now(), loops: loops)
             await examination.examineCatalogue(service, parts.composition)
-            await examination.examineWebhooks(service)
+            await examination.examineWebhooks(service, at: parts.composition.now())
             guard loops else { return examination.findings.skip(.loop, because: "Pass --loop.") }
             await examination.examineLoop(service, parts.composition.clock)
         }
@@ -243,7 +249,8 @@ extension Examination {
             let concern = try await service.ledger.erasureConcern(at: path, isOnly: composition.isInFile)
             if let concern { findings.add(.erasuresLost, "\(concern).") }
         } catch {
-            findings.add(.erasuresLost, "\(error)")
+            let cure = "Put back a copy. If there is none, stop the server, move the file away, and start."
+            findings.add(.erasuresLost, "\(error)", cure: cure)
         }
     }
 
@@ -269,14 +276,14 @@ extension Examination {
                 findings.add(.ledgerDamaged, "\(counted(sold.damage.count, "fault")), such as \(first)")
             }
             let environments = composition.configuration.environments
-            for each in ProductComparison.all(sold, service.ledger.rules.catalogues, in: environments)
-            where !each.unknown.isEmpty {
-                let products = each.unknown.map(\.productId).joined(separator: ", ")
+            let all = ProductComparison.all(sold, service.ledger.rules.catalogues, in: environments)
+            let unknown = Dictionary(grouping: all, by: \.scope.bundleId).mapValues { $0.flatMap(\.unknown) }
+            for (app, sold) in unknown.sorted(by: { $0.key < $1.key }) where !sold.isEmpty {
                 findings.add(
                     .productUnknown,
                     """
-                    Products of \(each.scope.bundleId) (\(each.scope.environment.rawValue)) were bought, and are not \
-                    in the configuration: \(products).
+                    Products of \(app) were bought, and are not in the configuration, so their buyers have no \
+                    entitlement: \(Set(sold.map(\.productId)).sorted().joined(separator: ", ")).
                     """)
             }
         } catch {
@@ -284,19 +291,65 @@ extension Examination {
         }
     }
 
-    mutating func examineWebhooks(_ service: LedgerService) async {
+    mutating func examineWebhooks(_ service: LedgerService, at now: Timestamp) async {
         do {
             let (served, concerns) = try await service.ledger.servedWebhooks(
                 of: Set(service.apps.keys), service.webhookSecrets?.fingerprint, service.webhookNetworks)
-            for concern in concerns { findings.add(.webhookUnserved, concern) }
+            for (endpoint, sentence) in concerns {
+                let place = endpoint.map { " Its receiver is \($0.place)." } ?? ""
+                findings.add(.webhookUnserved, sentence + place, cure: endpoint?.cure)
+            }
             for endpoint in served {
-                let status = try await WebhookStatus(endpoint.id, of: endpoint.bundleId, in: service.ledger)
-                guard let count = status?.setAsideCount, count > 0 else { continue }
-                let events = counted(count, "event")
-                findings.add(.webhookSetAside, "The webhook \(endpoint.id) has \(events) set aside.")
+                guard let status = try await WebhookStatus(endpoint.id, of: endpoint.bundleId, in: service.ledger)
+                else { continue }
+                let (name, id) = ("The webhook \(endpoint.id) (\(endpoint.place))", endpoint.arguments)
+                if status.setAsideCount > 0 {
+                    let cure = "When it answers 200, quittance webhooks replay \(id) --set-aside sends them again."
+                    let events = counted(status.setAsideCount, "event")
+                    findings.add(.webhookSetAside, "\(name) has \(events) set aside.", cure: cure)
+                }
+                guard let since = status.progress?.failingSince else { continue }
+                let failed = try await service.ledger.failedDeliveries(
+                    of: endpoint.id, of: endpoint.bundleId, setAside: false, limit: 1)
+                let reason = "\(failed.first?.reason ?? "no answer yet"); \(counted(status.waiting, "event")) waiting"
+                let cure = "See quittance webhooks attempts \(id). quittance webhooks resume \(id) tries again at once."
+                let isLong = since.duration(to: now) > Self.maxFailing
+                findings.add(
+                    .webhookFailing, "\(name) fails since \(since.iso8601): \(reason).", cure: cure,
+                    isLong ? .fault : .hint)
             }
         } catch {
             findings.skip(.webhooks, because: "\(error)")
         }
+    }
+
+    /// The time within which the restart of a receiver ends.
+    private static let maxFailing = Duration.seconds(3600)
+}
+
+extension WebhookEndpoint {
+    /// The host and the port of its URL, whose path may be a secret.
+    fileprivate var place: String {
+        URLComponents(string: url).map { ($0.host ?? "") + ($0.port.map { ":\($0)" } ?? "") } ?? ""
+    }
+
+    /// The arguments of a command about it.
+    fileprivate var arguments: String { "\(id) --bundle-id \(bundleId) […]" }
+
+    /// What ends that it gets nothing.
+    fileprivate var cure: String {
+        state == .active
+            ? "Add it to webhookNetworks and restart, or run quittance webhooks change \(arguments) --url URL."
+            : "When the receiver works again, quittance webhooks resume \(arguments) delivers."
+    }
+}
+
+extension ServerOptions {
+    /// The options as a shell takes them, each after a blank, without a password.
+    fileprivate var text: String {
+        let given = [("--config", config), ("--database", database.map { $0.mayHavePassword ? "…" : $0 })]
+        return (given + roots.map { ("--root", $0) }).map { name, value in
+            value.map { " \(name) '\($0.replacing("'", with: "'\\''"))'" } ?? ""
+        }.joined()
     }
 }

@@ -11,7 +11,7 @@ enum FindingKind: String, CaseIterable, Sendable {
     case simulatorClockSilent, databaseClock, appStoreClock
     case keyRefused, keyNotInProduction, appStoreFailed, noNotification, historyLate, jobsFailed, jobsOverdue
     case productUnknown
-    case webhookUnserved, webhookSetAside
+    case webhookUnserved, webhookFailing, webhookSetAside
     case serverSilent, serverNotReady, serverConcern, otherVersion, otherConfiguration, publicAddress
     case testRefused, testFailed, testUnrecorded
 
@@ -27,7 +27,7 @@ enum FindingKind: String, CaseIterable, Sendable {
 
     var group: Group { row.0 }
     var level: Level { row.1 }
-    /// The remedy, as a sentence.
+    /// The remedy, as a sentence in which ``Findings`` puts the options and the address.
     var cure: String { row.2 }
 
     private var row: (Group, Level, String) {
@@ -56,40 +56,67 @@ enum FindingKind: String, CaseIterable, Sendable {
         case .kubernetesVariables: (.configuration, .hint, "Set enableServiceLinks to false, or rename the service.")
         case .noErasureJournal:
             (.configuration, .hint, "Set erasureJournal: a restored dump brings deleted customers back.")
-        case .ledgerNotCurrent: (.ledger, .hint, "Start quittance serve, or run quittance migrate for a database.")
-        case .ledgerUnusable: (.ledger, .fault, "Correct database, or what the sentence names.")
+        case .ledgerNotCurrent: (.ledger, .hint, "Start quittance serve, or run quittance migrate […] for a database.")
+        case .ledgerUnusable:
+            (.ledger, .fault, "Correct database. After damage, quittance restore BACKUP […] replaces the file.")
         case .unfinishedCopy: (.ledger, .fault, "Run the quittance copy again that made it, or name another ledger.")
         case .notWritable: (.ledger, .fault, "Give the server's user or role the rights.")
         case .otherRoots: (.ledger, .fault, "Name the ledger of these roots: docs/ledger.md.")
-        case .ledgerConcern: (.ledger, .fault, "Do what the sentence says: docs/ledger.md.")
+        case .ledgerConcern:
+            (.ledger, .fault, "quittance restore BACKUP […] ends damage: docs/ledger.md has the steps.")
         case .ledgerExposed: (.ledger, .hint, "Run the chmod in the sentence.")
-        case .databaseSettings: (.ledger, .hint, "Do what the sentence says: docs/postgresql-operations.md.")
+        case .databaseSettings:
+            (.ledger, .hint, "Change it by ALTER SYSTEM or ALTER ROLE: docs/postgresql-operations.md.")
         case .diskFull: (.ledger, .fault, "Make room: without it, no purchase is recorded.")
-        case .erasuresLost: (.ledger, .fault, "Bring back the journal from a backup: docs/ledger.md.")
-        case .ledgerDamaged: (.ledger, .fault, "Run quittance check.")
+        case .erasuresLost:
+            (
+                .ledger, .fault,
+                """
+                Stop the server, put back the newest copy of the journal (quittance backup TARGET makes \
+                TARGET-erasures), and start. If there is none, run quittance restore --new-epoch --force […] before \
+                the start: this accepts the loss (docs/ledger.md).
+                """
+            )
+        case .ledgerDamaged: (.ledger, .fault, "Run quittance check […] --all, which lists all damage.")
         case .simulatorClockSilent: (.clock, .fault, "Start quittance simulate, or leave simulatorClock out.")
         case .databaseClock: (.clock, .hint, "Set both clocks by NTP.")
         case .appStoreClock: (.clock, .fault, "Set this machine's clock by NTP.")
-        case .keyRefused: (.appStore, .fault, "Compare with App Store Connect: Users and Access, Integrations.")
+        case .keyRefused:
+            (.appStore, .fault, "Compare at Users and Access, Integrations. Correct the configuration, and restart.")
         case .keyNotInProduction: (.appStore, .hint, "Wait until the app has been in the App Store.")
-        case .appStoreFailed: (.appStore, .fault, "Do what the sentence says, or see DNS and the firewall.")
-        case .noNotification: (.appStore, .hint, "Try --loop: the URL may be missing in App Store Connect.")
-        case .historyLate: (.appStore, .fault, "Start the server. If it runs, see quittance jobs --failed.")
-        case .jobsFailed: (.appStore, .hint, "See quittance jobs --failed, and later run quittance jobs retry.")
+        case .appStoreFailed:
+            (.appStore, .fault, "Let this machine reach the App Store (DNS, firewall, proxy), and try again later.")
+        case .noNotification:
+            (.appStore, .hint, "Run this command with --loop: the URL may be missing in App Store Connect.")
+        case .historyLate:
+            (.appStore, .fault, "Start the server. If it runs, see quittance jobs --failed […] for the reason.")
+        case .jobsFailed:
+            (.appStore, .hint, "See quittance jobs --failed […]. Run quittance jobs retry --failed […] to try at once.")
         case .jobsOverdue: (.appStore, .fault, "Start the server, which does them.")
-        case .productUnknown: (.catalogue, .fault, "Add them to products, with \"entitlements\": [] if they give none.")
-        case .webhookUnserved: (.webhooks, .fault, "Do what the sentence says: docs/webhooks.md.")
-        case .webhookSetAside: (.webhooks, .hint, "When the receiver works, run quittance webhooks replay --set-aside.")
+        case .productUnknown:
+            (.catalogue, .fault, "Add them with \"entitlements\": [\"pro\"] (or []), and restart: this evaluates them.")
+        case .webhookUnserved:
+            (.webhooks, .fault, "Set webhookSecretFile to the file of all servers of the ledger, and restart.")
+        case .webhookFailing: (.webhooks, .hint, "Let the receiver answer 200.")
+        case .webhookSetAside: (.webhooks, .hint, "Let the receiver answer 200, and replay the events.")
         case .serverSilent: (.server, .fault, "Start the server, or correct --server or healthPort.")
         case .serverNotReady: (.server, .fault, "Read the log of the server.")
-        case .serverConcern: (.server, .hint, "Do what the sentence says: docs/operating.md.")
+        case .serverConcern: (.server, .hint, "docs/operating.md says what ends each concern.")
         case .otherVersion: (.server, .hint, "Restart the server, or use the program of its version.")
-        case .otherConfiguration: (.server, .fault, "Restart the server, or pass its options, variables and user.")
+        case .otherConfiguration:
+            (.server, .fault, "If the file is right, restart the server. If not, correct it or the options of doctor.")
         case .publicAddress: (.server, .fault, "Let the proxy pass requests on to the server, or correct --public.")
         case .testRefused:
-            (.loop, .fault, "Set up the URL, version 2: App Information, App Store Server Notifications.")
-        case .testFailed: (.loop, .fault, "Do what the sentence says, and try again.")
-        case .testUnrecorded: (.loop, .fault, "Correct the URL in App Store Connect, or read the log behind it.")
+            (.loop, .fault, "Enter [url], version 2, at App Information, App Store Server Notifications.")
+        case .testFailed:
+            (
+                .loop, .fault,
+                """
+                The URL in App Store Connect must be exactly [url]. Status 404 in the server's log is a wrong path. No \
+                line in the log means that a proxy or another server answered.
+                """
+            )
+        case .testUnrecorded: (.loop, .fault, "Let the URL in App Store Connect be that of this server: [url].")
         }
     }
 }

@@ -34,7 +34,7 @@ extension Examination {
         } else {
             findings.skip(.server, because: "Pass --server, or set healthPort.")
         }
-        guard let publicAddress else { return findings.skip(.server, because: "Pass --public, to look from outside.") }
+        guard let publicAddress else { return findings.skip(.server, because: "The public address: pass --public.") }
         await examinePublicAddress(publicAddress, ready?["lastNotificationAccepted"])
     }
 
@@ -49,7 +49,9 @@ extension Examination {
             let message = answer.json["error"]?["message"]?.string ?? answer.json["status"]?.string ?? ""
             findings.add(.serverNotReady, "\(server) answers \(answer.status): \(message)")
         }
-        if let concern = answer.json["concern"]?.string { findings.add(.serverConcern, concern) }
+        if let concern = answer.json["concern"]?.string {
+            findings.add(.serverConcern, concern.hasSuffix(".") ? concern : "\(concern).")
+        }
         let own = "quittance/\(ServerApplication.version)"
         if let version = answer.version, version.hasPrefix("quittance/"), version != own {
             findings.add(.otherVersion, "The server is \(version), and this program \(own).")
@@ -71,6 +73,7 @@ extension Examination {
     private mutating func examinePublicAddress(_ address: String, _ last: JSONValue?) async {
         let route = "/notifications/v2"
         let base = address.hasSuffix(route) ? String(address.dropLast(route.count)) : address
+        findings.url = base + route
         guard let answer = await ask(base, route, .publicAddress, body: "{}") else { return }
         guard answer.status == 400, answer.json["error"]?["code"]?.string == "invalidRequest" else {
             return findings.add(
