@@ -7,12 +7,12 @@ import Testing
 /// commit what the lines are for. If you delete, lower the number, so that nobody uses up what you saved.
 @Suite struct SizeTests {
     @Test func `Sources has as many lines of code as was decided`() throws {
-        let decided = 60_600
+        let decided = 62_700
         #expect(try rounded(Self.codeLines(below: "Sources"), to: 100) == decided)
     }
 
     @Test func `docs has as many bytes as was decided`() throws {
-        let decided = 413_000
+        let decided = 423_000
         #expect(try rounded(Self.files(below: "docs", "md").reduce(0) { $0 + $1.utf8.count }, to: 1000) == decided)
     }
 

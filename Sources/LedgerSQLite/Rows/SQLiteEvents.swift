@@ -75,7 +75,8 @@ extension SQLiteLedgerSession {
             SELECT coalesce(
                 (SELECT sequence FROM events WHERE app = ?1 AND sequence > ?2 ORDER BY sequence LIMIT 1 OFFSET ?3),
                 (SELECT max(sequence) FROM events WHERE app = ?1))
-            """, place + [(selection.among - 1).stored]) { try $0.next(Int64?.self) }
+            """, place + [(selection.among - 1).stored]
+        ) { try $0.next(Int64?.self) }
         let kinds = selection.kinds.map { JSONValue.array($0.map(JSONValue.string)).compactText }
         let customers = selection.customers.map { JSONValue.array($0.map { .number("\($0.number)") }).compactText }
         return [(last ?? nil).stored, kinds.stored, selection.environment?.rawValue.stored ?? .null, customers.stored]
