@@ -249,8 +249,7 @@ extension Examination {
             let concern = try await service.ledger.erasureConcern(at: path, isOnly: composition.isInFile)
             if let concern { findings.add(.erasuresLost, "\(concern).") }
         } catch {
-            let cure = "Put back a copy. If there is none, stop the server, move the file away, and start."
-            findings.add(.erasuresLost, "\(error)", cure: cure)
+            findings.add(.erasuresLost, "\(error)", cure: "Stop the server, restore a copy or move it away, and start.")
         }
     }
 
@@ -313,10 +312,9 @@ extension Examination {
                     of: endpoint.id, of: endpoint.bundleId, setAside: false, limit: 1)
                 let reason = "\(failed.first?.reason ?? "no answer yet"); \(counted(status.waiting, "event")) waiting"
                 let cure = "See quittance webhooks attempts \(id). quittance webhooks resume \(id) tries again at once."
-                let isLong = since.duration(to: now) > Self.maxFailing
                 findings.add(
                     .webhookFailing, "\(name) fails since \(since.iso8601): \(reason).", cure: cure,
-                    isLong ? .fault : .hint)
+                    since.duration(to: now) > Self.maxFailing ? .fault : .hint)
             }
         } catch {
             findings.skip(.webhooks, because: "\(error)")
