@@ -69,8 +69,9 @@ struct Restore: AsyncParsableCommand {
             return try await endingOnDamage {
                 let erased = try await composition.withStorage(.working) { storage in
                     let service = composition.service(storage, verifier)
-                    if !force, let path = composition.erasureJournalPath,
-                        let concern = try await service.ledger.erasureConcern(at: path, isOnly: composition.isInFile)
+                    // A database needs its epoch in any case, and other servers may have the erasures.
+                    if !force, composition.isInFile, let path = composition.erasureJournalPath,
+                        let concern = try await service.ledger.erasureConcern(at: path, isOnly: true)
                     {
                         throw Terminal.failure("\(concern).", "Nothing was changed; pass --force to accept the loss.")
                     }

@@ -48,8 +48,12 @@ struct Examination {
     ///
     /// - Throws: Exit status 1 if there is a fault.
     mutating func check() async throws {
-        if let parts = await examineConfiguration(), parts.composition.configuration.database != nil {
+        let parts = await examineConfiguration()
+        if let parts, parts.composition.configuration.database != nil {
             await examineLedger(parts) { _, _ in }
+        } else {
+            let why = parts == nil ? "The configuration is wrong." : "There is no ledger."
+            findings.skip(.ledger, .clock, because: why)
         }
         try findings.finish([.configuration, .ledger, .clock])
     }
