@@ -21,7 +21,8 @@ struct Simulate: AsyncParsableCommand {
             /commands lists all commands.
 
               quittance simulate --out simulator \\
-                  --notify http://127.0.0.1:8080/notifications/v2
+                  --notify http://127.0.0.1:8080/notifications/v2 \\
+                  --sandbox-notify http://127.0.0.1:8080/notifications/v2
               curl -d '{"name":"anna"}' localhost:9000/customers
               curl -d '{"product":"com.example.notes.pro.monthly"}' \\
                   localhost:9000/customers/anna/buy
