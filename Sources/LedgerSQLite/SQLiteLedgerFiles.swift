@@ -9,9 +9,9 @@ public final class SQLiteLedgerFiles {
     public let path: String
     private let lock: ServerLock
 
-    /// The endings of the names of a ledger's files: the ledger itself, SQLite's files beside the ledger, and the copies
-    /// of damaged logs, which would otherwise be a concern of the new ledger. The journal of erasures is not listed: it
-    /// stays in place when the ledger is replaced, so that the erasures can be repeated in a restored ledger.
+    /// The endings of the names of a ledger's files: the ledger itself, SQLite's files beside the ledger, and the
+    /// copies of damaged logs, which would otherwise be a concern of the new ledger. The journal of erasures is not
+    /// listed: it stays when the ledger is replaced, so that the erasures can be repeated in a restored ledger.
     private static let files = ["", "-wal", "-shm"] + LedgerLog.copyEndings
 
     /// - Throws: `LedgerStorageError.unavailable` if a server uses the ledger, or if the path cannot be that of a

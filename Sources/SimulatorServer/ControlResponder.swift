@@ -15,6 +15,8 @@ struct ControlResponder: Sendable {
     let hostname: String
     /// The longest time for which a command waits for answers to its notifications.
     let patience: Duration
+    /// Measures how long a command waits.
+    let clock: any Clock<Duration>
     let logger: Logger
     private let page = ControlPage()
 
@@ -44,29 +46,29 @@ struct ControlResponder: Sendable {
         let begun = await host.update {
             $0.control(request.method.rawValue, path, Array(body.readableBytesView), delivers: true, at: $1)
         }
-        let answer = await complete(begun)
+        let answer = await complete(begun, clock)
         return Response(
             status: .init(code: answer.status), headers: [.contentType: answer.type, .cacheControl: "no-store"],
             body: .init(byteBuffer: ByteBuffer(bytes: answer.body)))
     }
 
     /// Waits until the notifications of a command have an answer, as long as ``patience`` allows.
-    private func complete(_ response: ControlResponse) async -> ControlResponse {
-        let end = ContinuousClock.now + patience
+    private func complete(_ response: ControlResponse, _ clock: some Clock<Duration>) async -> ControlResponse {
+        let start = clock.now
         // Shutdown ends the wait early.
         return await cancelWhenGracefulShutdown {
-            var nextReport = ContinuousClock.now + SimulatorBounds.progress
+            var nextReport = SimulatorBounds.progress
             while true {
-                let now = ContinuousClock.now
-                let isOver = Task.isCancelled || now >= end
+                let elapsed = start.duration(to: clock.now)
+                let isOver = Task.isCancelled || elapsed >= patience
                 if let final = await host.update({ $0.complete(response, isOver: isOver, at: $1) }) { return final }
-                if now >= nextReport {
+                if elapsed >= nextReport {
                     nextReport += SimulatorBounds.progress
                     let date = host.clock.now().iso8601
                     logger.info("A command waits for answers to its notifications", metadata: ["date": "\(date)"])
                 }
                 // A cancelled sleep needs no handling, because the loop checks for cancellation.
-                try? await Task.sleep(for: SimulatorBounds.look)
+                try? await clock.sleep(for: SimulatorBounds.look)
             }
         }
     }

@@ -92,7 +92,9 @@ public struct SimulatorServer: Sendable {
         case .production: StoreResponder(host: host, environment: .production, clock: clock, logger: logger).responder
         case .sandbox: StoreResponder(host: host, environment: .sandbox, clock: clock, logger: logger).responder
         case .control:
-            ControlResponder(host: host, hostname: hostname, patience: patience, logger: logger).responder
+            ControlResponder(
+                host: host, hostname: hostname, patience: patience, clock: clock, logger: logger
+            ).responder
         }
     }
 }

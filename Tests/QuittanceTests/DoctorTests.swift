@@ -103,7 +103,7 @@ import Testing
         }
 
         func findings(loops: Bool = false) async throws -> Findings {
-            var examination = Examination(ServeOptions())
+            var examination = Examination(try ServeOptions.parse([]))
             examination.patience = .zero
             await examination.examineDatabaseClock(service.ledger)
             await examination.examineKeys(service)
@@ -298,7 +298,7 @@ import Testing
             transaction: store.sign(TestStore.transaction("9")), at: Self.now)
         _ = try await service.ledger.record([document], at: Self.now)
         try await storage.execute("UPDATE chains SET predecessors = '{'")
-        var examination = Examination(ServeOptions())
+        var examination = Examination(try ServeOptions.parse([]))
         await examination.examineCatalogue(service, Composition(configuration: ServerConfiguration()))
         #expect(examination.findings.found.map(\.kind) == [.ledgerDamaged])
     }
@@ -311,7 +311,7 @@ import Testing
     }
 
     @Test func `a database with another time is found`() async throws {
-        var examination = Examination(ServeOptions())
+        var examination = Examination(try ServeOptions.parse([]))
         await examination.examineDatabaseClock(Ledger(storage: SlowStorage()))
         #expect(examination.findings.found.map(\.kind) == [.databaseClock])
     }

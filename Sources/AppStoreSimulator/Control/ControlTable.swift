@@ -321,7 +321,8 @@ extension Simulator {
         let arguments = try ControlArguments(parameters, body: body, known: route.members.map(\.name))
         let waits = try (arguments.flag("deliver") ?? true) && delivers && route.notifies
         if route.method == "POST", route.path.hasPrefix("/customers/") { try leaveInstant(at: wall) }
-        let (first, mark) = (store.world.occurrenceCount, store.outbox.mark)
+        let first = store.world.occurrenceCount
+        let mark = store.outbox.mark
         let result = try route.act(&self, arguments, wall)
         if case .turn(let date) = result, !waits { try turn(to: date, at: wall) }
         // The command's events become notifications now. A version 1 notification contains the customer's receipt, and
@@ -334,9 +335,12 @@ extension Simulator {
         case .json(let value): return ControlResponse(json: value)
         case .file(let bytes, let type): return ControlResponse(200, type, bytes)
         case .done(let customer, let transactionId):
-            (report.customer, report.transactionId) = (customer, transactionId)
+            report.customer = customer
+            report.transactionId = transactionId
         case .turn(let date):
-            (report.events, report.notifications, report.target) = (first..<Int.max, mark.added..<Int.max, date)
+            report.events = first..<Int.max
+            report.notifications = mark.added..<Int.max
+            report.target = date
         }
         guard waits else { return ControlResponse(json: try json(of: report)) }
         watchers += 1

@@ -71,8 +71,8 @@ extension Ledger {
     /// The maximum number of lookups of a customer that is merged into a different customer meanwhile.
     private static let maxLookups = 4
 
-    /// The customers whose `$email` is this text in upper or lower case, after a cursor, at most `limit`, in any order. A
-    /// page may have fewer customers, or none, although more pages follow.
+    /// The customers whose `$email` is this text in upper or lower case, after a cursor, at most `limit`, in any order.
+    /// A page may have fewer customers, or none, although more pages follow.
     public func customers(
         withEmail email: String, of bundleId: String, after cursor: ScanCursor? = nil, limit: Int
     ) async throws -> ScanPage<CustomerRecord> {

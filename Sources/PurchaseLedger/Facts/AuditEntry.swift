@@ -72,7 +72,7 @@ package struct AuditEntry: Hashable, RecordValue {
     @inline(never)
     package init(_ record: LedgerRecord) throws(LedgerStorageError) {
         guard case .app(let bundleId) = record.key.owner, Self.time(of: record.key.name) != nil,
-            let content = try? JSONValue(readable: record.payload)?.decode(Content.self)
+            let content = try? JSONValue(readable: record.payload)?.decode(Content.self)  // Any damage is the same.
         else { throw LedgerStorageError(unreadable: record.key) }
         id = record.key.name
         self.bundleId = bundleId

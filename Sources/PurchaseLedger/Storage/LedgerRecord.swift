@@ -150,7 +150,9 @@ public struct RecordSelection: Hashable, Sendable {
 
 /// Two texts between which the names of records lie, in the order of their bytes. No record is named by either.
 public struct RecordNames: Hashable, Sendable {
+    /// The lower text.
     public var after: String
+    /// The upper text.
     public var before: String
 
     public init(after: String, before: String) {

@@ -6,6 +6,7 @@ public import AppStoreModel
 public struct NotificationHour: Hashable, Sendable {
     /// The begin of the hour, in UTC.
     public var from: Timestamp
+    /// The number of notifications.
     public var count: Int
     /// The time of the last arrival.
     public var newest: Timestamp

@@ -35,9 +35,15 @@ struct AuditBody: Encodable, Sendable {
     var outcome: String
 
     init(_ entry: AuditEntry) {
-        (id, at, operation, customerId) = (entry.id, entry.at, entry.content.operation, entry.customerId)
-        (keyName, role, by) = (entry.content.keyName, entry.content.role, entry.content.by)
-        (subject, reason) = (entry.content.subject, entry.content.reason)
+        id = entry.id
+        at = entry.at
+        keyName = entry.content.keyName
+        role = entry.content.role
+        by = entry.content.by
+        operation = entry.content.operation
+        customerId = entry.customerId
+        subject = entry.content.subject
+        reason = entry.content.reason
         outcome = entry.content.events.isEmpty ? "changed" : entry.content.events.joined(separator: ", ")
     }
 }

@@ -72,6 +72,51 @@ struct CheckBody: Encodable, Sendable {
     }
 }
 
+/// The JSON of a stored document.
+struct EvidenceBody: Encodable, Sendable {
+    /// The name of the document.
+    var id: String
+    /// The kind of the document, such as `receipt` or `notification`.
+    var kind: String
+    /// `Production`, `Sandbox`, `Xcode` or `LocalTesting`.
+    var environment: String
+    /// The time at which the App Store signed the document, in milliseconds since 1970; `null` if it has no date.
+    @Nullable var signedDate: Timestamp?
+    /// The time at which the document arrived, in milliseconds since 1970.
+    var receivedAt: Timestamp
+    /// Apple's word for the type of a notification; absent for other documents.
+    var notificationType: String?
+    /// Apple's word for the subtype of the notification; absent if the notification has no subtype.
+    var subtype: String?
+    /// Apple's id of the notification.
+    var notificationUUID: String?
+    /// The document: a token as text, a receipt as base64.
+    var document: String?
+    /// The checks of the document as of its arrival, in order; only if the request asks with `explain`, as is the next
+    /// member.
+    var checks: [CheckBody]?
+    /// The payload, with the payloads of the signed texts in it in their place, and of a receipt the members of
+    /// verifyReceipt; absent if the document was refused.
+    var payload: JSONValue?
+
+    /// - Parameter withBytes: Whether the answer includes the document, and Apple's id of the notification.
+    init(_ stored: StoredDocument, withBytes: Bool = true) {
+        id = "\(stored.name)"
+        kind = stored.kind.rawValue
+        environment = stored.scope.environment.rawValue
+        signedDate = stored.signedDate
+        receivedAt = stored.receivedAt
+        notificationType = stored.notification?.type
+        subtype = stored.notification?.subtype
+        guard withBytes else { return }
+        notificationUUID = stored.notification?.uuid
+        // A receipt is binary, a token is text.
+        document =
+            stored.kind == .receipt
+            ? Base64.encode(stored.document) : String(decoding: stored.document, as: UTF8.self)
+    }
+}
+
 extension EvidenceBody {
     /// Verifies the document again as of its arrival, and adds the checks and the payload.
     ///

@@ -170,9 +170,9 @@ private final class OpenFile: Sendable {
 }
 
 extension Ledger {
-    /// Repeats the erasures that are in a file's journals but not in the ledger (``Ledger/replay(_:restoringAt:)``), and
-    /// looks for erasures that the ledger knows and the file lacks. If the last journal lacks some, a new one begins:
-    /// its numbers would be those of the lost erasures.
+    /// Repeats the erasures that are in a file's journals but not in the ledger (``Ledger/replay(_:restoringAt:)``),
+    /// and looks for erasures that the ledger knows and the file lacks. If the last journal lacks some, a new one
+    /// begins: its numbers would be those of the lost erasures.
     ///
     /// - Parameters:
     ///   - isOnly: Whether the ledger has no server with a journal of its own.

@@ -45,6 +45,15 @@ package enum ListAudit: NamedOperation {
     }
 }
 
+extension AuthenticatedRequest {
+    /// The request of an operation, whose changes are on the audit list.
+    func noted(as operation: Operation) -> AuthenticatedRequest {
+        guard operation.isAudited else { return self }
+        let unique = server.auditIDs.next()
+        return noted { AuditEntry($0, operation, unique: unique) }
+    }
+}
+
 extension AuditEntry {
     /// The forms of the members that say what an operation is about.
     private static let subjects: [Field.Form] = [

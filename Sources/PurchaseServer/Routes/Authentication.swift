@@ -100,8 +100,8 @@ package struct AuthenticatedRequest: Sendable {
     let apps: [String]
     /// The time at which the head of the request arrived or, while a body is handled, the whole body.
     private(set) var now: Timestamp
-    /// The operation for the audit list, and a text of this request alone; `nil` for an operation without entries.
-    private var noted: (operation: Operation, unique: String)?
+    /// Makes the entry for the audit list; `nil` for an operation without entries.
+    private var entry: (@Sendable (AuthenticatedRequest) -> AuditEntry)?
 
     fileprivate init(
         authentication: Authentication, request: Request, values: FieldValues, role: APIKey.Role, key: APIKey?,
@@ -178,15 +178,14 @@ package struct AuthenticatedRequest: Sendable {
     /// The ledger, with an entry for the audit list if the operation has one.
     var ledger: Ledger {
         var ledger = authentication.service.ledger
-        ledger.audit = noted.map { AuditEntry(self, $0.operation, unique: $0.unique) }
+        ledger.audit = entry?(self)
         return ledger
     }
 
-    /// The request of an operation, whose changes are on the audit list.
-    func noted(as operation: Operation) -> AuthenticatedRequest {
-        guard operation.isAudited else { return self }
+    /// The request, whose changes are on the audit list.
+    func noted(as entry: @escaping @Sendable (AuthenticatedRequest) -> AuditEntry) -> AuthenticatedRequest {
         var request = self
-        request.noted = (operation, authentication.auditIDs.next())
+        request.entry = entry
         return request
     }
 

@@ -305,7 +305,8 @@ extension Examination {
             for endpoint in served {
                 guard let status = try await WebhookStatus(endpoint.id, of: endpoint.bundleId, in: service.ledger)
                 else { continue }
-                let (name, id) = ("The webhook \(endpoint.id) (\(endpoint.place))", endpoint.arguments)
+                let name = "The webhook \(endpoint.id) (\(endpoint.place))"
+                let id = endpoint.arguments
                 if status.setAsideCount > 0 {
                     let cure = "When it answers 200, quittance webhooks replay \(id) --set-aside sends them again."
                     let events = counted(status.setAsideCount, "event")
