@@ -4,6 +4,7 @@ import AppStoreModel
 import AppStoreSimulator
 import AppStoreTrust
 import PurchaseServer
+import TestData
 import TestWorld
 import Testing
 
@@ -63,7 +64,7 @@ import Testing
         }
     }
 
-    @Test(arguments: 0..<50 as Range<UInt64>)
+    @Test(.takesLong, arguments: 0..<50 as Range<UInt64>)
     func `each band equals the ledger's answers inside it, and nothing is given outside of bands`(
         seed: UInt64
     ) async throws {
