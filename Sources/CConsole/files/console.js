@@ -19,6 +19,18 @@ function text(value, node = document.createElement("bdi")) {
   return node;
 }
 
+/** A product's id, which breaks after its dots and not in its words. */
+function product(id) {
+  if (!/^[\w-]{1,30}(\.[\w-]{1,30})+$/.test(id)) return id;
+  const node = text(id);
+  node.className = "product";
+  for (let part = node.firstChild; part.data.includes(".");) {
+    part = part.splitText(part.data.indexOf(".") + 1);
+    part.before(document.createElement("wbr"));
+  }
+  return node;
+}
+
 // A text that is longer than any reason is folded, so that it moves nothing else on the page.
 const LONGEST_TEXT = 600;
 
@@ -65,9 +77,13 @@ const button = (label, action, style) => make("button", { type: "button", class:
 const count = (number) => Number(number).toLocaleString("en-GB");
 const plural = (number, one, many = one + "s") => `${count(number)} ${number === 1 ? one : many}`;
 
-// "renewalDisabled" and "subscription.renewalDisabled" as words.
-const words = (name) => String(name ?? "").replace(/([a-z])([A-Z])/g, "$1 $2").replace(/\./g, ": ")
-  .replace(/ ([A-Z])(?![A-Z])/g, (found) => found.toLowerCase());
+// "renewalDisabled" and "subscription.renewalDisabled" as words, and what support calls otherwise.
+const [NO_ACCESS, ACCESS] = ["charge failed, no access", "charge failed, access goes on"];
+const WORDS = new Map(Object.entries({ renewalInfo: "renewal information", "subscription.retryEntered": NO_ACCESS,
+  billingRetry: NO_ACCESS, "subscription.graceEntered": ACCESS, billingGrace: ACCESS }));
+const words = (name) => String(name ?? "").split(", ").map((one) => WORDS.get(one) ??
+  one.replace(/([a-z])([A-Z])/g, "$1 $2").replace(/\./g, ": ").replace(/^grant\b/, "gift")
+    .replace(/ ([A-Z])(?![A-Z])/g, (found) => found.toLowerCase())).join(", ");
 
 // MARK: - Times
 
@@ -239,10 +255,9 @@ function start(found) {
           if (field.value.trim()) go({ view: "find", words: field.value.trim() });
         }) }, field, make("button", { class: "main" }, "Find")),
         make("nav", { "aria-label": "Pages" }, tab("Overview", "overview"), tab("Audit", "audit")),
-        make("div", { class: "who" },
-          make("span", {}, text(who.name), " ", badge("", who.role)),
-          button("Sign out", () => signOut("You have signed out. This tab has forgotten the key."), "plain"))),
-      make("div", { class: "bar app" }, text(who.bundleId), make("span", {}, "Times are UTC"),
+        button("Sign out", () => signOut("You have signed out. This tab has forgotten the key."), "plain out")),
+      make("div", { class: "bar app" }, product(who.bundleId), make("span", {}, "Times are UTC"),
+        make("span", {}, text(who.name), " ", badge("", who.role)),
         isTime(who.expiresAt) && make("span", {}, "This key expires on ", time(who.expiresAt)))),
     make("p", { id: "notice", class: "notice", role: "alert", hidden: true }),
     make("main", { id: "main" }));
@@ -283,7 +298,9 @@ async function show({ quietly = false } = {}) {
     content = await VIEWS[place.view](place);
   } catch (error) {
     if (!(error instanceof Refused)) console.error(error);
-    content = page("That did not work", problem(error), button("Try again", () => show()));
+    content = error.status === 404 && place.view === "customer"
+      ? page(/no such order/.test(error.message) ? "No such order" : "Nothing found", quiet(error.message))
+      : page("That did not work", problem(error), button("Try again", () => show()));
   }
   if (mine !== turn || !who || !content) return;
   main.replaceChildren(...content);
@@ -371,7 +388,8 @@ function notice(list) {
 const open = (id, pick) => go({ view: "customer", id, pick });
 const customerLink = (id) => id && button(names.get(id) ?? id, () => open(names.get(id) ?? id), "link");
 const price = (item) => typeof item.price === "number"
-  ? `${(item.price / 1000).toLocaleString("en-GB", { minimumFractionDigits: 2 })} ${item.currency ?? ""}` : "–";
+  ? `${(item.price / 1000).toLocaleString("en-GB", { minimumFractionDigits: 2 })} ${item.currency ?? ""}` +
+    (item.price && item.environment && item.environment !== "Production" ? ", not charged" : "") : "–";
 
 function customerList(items, none) {
   if (!items.length) return quiet(none);
@@ -395,17 +413,49 @@ const gained = (event) => {
     ...[...before].filter((name) => !after.has(name)).map((name) => [false, name])];
 };
 
+// What says why access began or ended, the best first. Several events tell the same.
+const WHY = ["purchase.refunded", "purchase.refundReversed", "purchase.denied", "purchase.allowed",
+  "purchase.shareEnded", "subscription.revoked", "subscription.priceIncreaseRefused", "subscription.expired",
+  "subscription.retryEntered", "subscription.stale", "grant.made", "grant.ended", "subscription.started",
+  "subscription.recovered", "purchase.made", "purchase.accessEnded"];
+
+/** Each beginning and end of access, once for a purchase and minute. */
+function accessChanges(events) {
+  const found = new Map(), rank = (event) => (WHY.indexOf(event.kind) + 1) || WHY.length + 1;
+  for (const event of events) {
+    for (const [has, name] of gained(event)) {
+      const key = JSON.stringify([event.customer, event.environment, event.originalTransactionId ?? event.grantId,
+        Math.floor(event.recordedAt / 60_000), has, name]);
+      if (!found.has(key) || rank(event) < rank(found.get(key).event)) found.set(key, { event, has, name });
+    }
+  }
+  return [...found.values()];
+}
+
 function eventTable(events, withCustomer, none) {
-  return table("Events, the newest first", [
+  const changes = accessChanges(events), isToken = (event) => event.detail === "appAccountToken";
+  const node = table("Events, the newest first", [
     ["When", (event) => time(event.recordedAt)],
-    ["What", (event) => [words(event.kind), [event.productId, event.detail || event.correction?.reason].map((one) =>
-      one && small(one))]],
+    ["What", (event) => [event.kind === "purchase.linked" && isToken(event)
+      ? "belongs to this customer, by the app's token" : words(event.kind), event.productId &&
+      small(product(event.productId)), [isToken(event) || isUUID(event.detail) ? "" : event.detail,
+      event.correction?.reason].filter(Boolean).slice(0, 1).map((one) => small(one))]],
     withCustomer && ["Customer", (event) => customerLink(event.customer)],
-    ["Access", (event) => gained(event).map(([has, name]) =>
+    ["Access", (event) => changes.filter((one) => one.event === event).map(({ has, name }) =>
       badge(has ? "has" : "lost", (has ? "+ " : "− ") + name))],
     ["Where", (event) => environment(event.environment)],
     ["More", (event) => button("Details", () => showValue("Event", event), "plain")],
   ].filter(Boolean), events, none);
+  if (events.length <= 5) return node;
+  // A telephone shows five.
+  const more = button("More events", () => {
+    node.classList.remove("short");
+    more.remove();
+    node.querySelector("tr:nth-child(6) button")?.focus();
+  }, "plain on-phones");
+  node.classList.add("short");
+  node.append(more);
+  return node;
 }
 
 /** Lines of JSON, each a text by itself. */
@@ -440,34 +490,41 @@ function showValue(title, value) {
 
 // MARK: - The front page
 
+/** A concern with the times of this page. Commands are for those who have a terminal. */
+function concern({ code, message }) {
+  const said = message.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (found) => moment(Date.parse(found)));
+  const parts = said.split(/(?<=\.) |(?<=:) (?=run quittance )/), isCommand = (one) => /\bquittance [a-z]/.test(one);
+  return [parts.filter((one) => !isCommand(one)).join(" ").replace(/:$/, ".") || words(code),
+    may.link() && small(parts.filter(isCommand).join(" "))];
+}
+
 async function showOverview() {
   const found = await get("/v1/overview"), customers = get("/v1/customers", { newest: true, limit: PAGE });
   const tile = (title, value, isBad, note) => make("div", { class: isBad ? "tile bad" : "tile" },
     make("div", { class: "quiet" }, title), make("div", { class: "big" }, value),
     note && small(note));
-  const waiting = found.waitingEndpoints ?? [], unknown = found.unknownProducts ?? [];
+  const waiting = may.link() ? found.waitingEndpoints ?? [] : [], unknown = found.unknownProducts ?? [];
   const concerns = found.concerns ?? [];
   const newest = found.newestNotificationAt;
   return page("Overview",
     concerns.length
       ? make("section", { class: "card bad" }, make("h2", {}, plural(concerns.length, "concern")),
-        make("ul", { class: "list" }, concerns.map((one) =>
-          make("li", {}, one.message, small(one.code)))))
+        make("ul", { class: "list" }, concerns.map((one) => make("li", {}, concern(one)))))
       : make("p", { class: "card fine" }, "No concerns: the server runs as it should."),
     make("div", { class: "tiles" },
       tile("Newest notification", isTime(newest) ? distance(newest, found.asOf) : "none yet", false,
         isTime(newest) && time(newest)),
-      tile("Endpoints that wait", count(waiting.length), waiting.length > 0),
+      may.link() && tile("Webhooks waiting", count(waiting.length), waiting.length > 0),
       tile("Failed jobs", `${found.failedJobsArePartial ? "at least " : ""}${count(found.failedJobs ?? 0)}`,
         found.failedJobs > 0),
       tile("Unknown products", count(unknown.length), unknown.length > 0)),
     card("Notifications of the App Store", bars(found.notifications ?? [])),
-    waiting.length > 0 && card("Endpoints that wait", table("Endpoints whose events wait", [
-      ["Endpoint", (one) => one.url], ["State", (one) => words(one.state)],
-      ["More", (one) => button("Details", () => showValue("Endpoint", one), "plain")],
+    waiting.length > 0 && card("Webhooks waiting", table("Webhooks whose events wait", [
+      ["Webhook", (one) => one.url], ["State", (one) => words(one.state)],
+      ["More", (one) => button("Details", () => showValue("Webhook", one), "plain")],
     ], waiting)),
     unknown.length > 0 && card("Bought, and not in the configuration", table("Unknown products", [
-      ["Product", (one) => one.productId], ["Purchases", (one) => one.count === undefined ? "–" : count(one.count)],
+      ["Product", (one) => product(one.productId)], ["Purchases", (one) => one.count === undefined ? "–" : count(one.count)],
     ], unknown)),
     make("div", { class: "columns" },
       card("Newest customers", later(customers, (list) => customerList(list.items, "No customer yet."))),
@@ -514,10 +571,13 @@ async function showFind({ words: id }) {
   const customers = [...new Map([...byEmail.items, ...begun.items].map((item) => [item.ids[0], item])).values()];
   const isExact = (item) => item.ids.includes(id) || byEmail.items.includes(item);
   const exact = customers.filter(isExact);
-  // What is exactly this needs no list. What begins with it may still be a transaction or an order.
-  if (exact.length === 1) return found(best(exact[0].ids));
-  let refusal;
-  if (!customers.length && !isOrder(id)) {
+  // What only one has needs no list, unless it may be a transaction or an order.
+  const mayBegin = !isOrder(id) && !/^\d{9,}$/.test(id);
+  const only = exact.length === 1 ? exact : mayBegin && customers.length === 1 ? customers : [];
+  if (only.length) return found(best(only[0].ids));
+  let refusal = id.includes("@") && (/@.+\../.test(id) ? "No customer has this e-mail address." :
+    "Type the whole e-mail address.");
+  if (!customers.length && !isOrder(id) && !refusal) {
     try {
       return await found(id);
     } catch (error) {
@@ -528,7 +588,7 @@ async function showFind({ words: id }) {
   return page("Find", make("p", {}, "Searched for ", make("b", {}, id)),
     customers.length > 0 && card("Customers", customerList(customers), customers.length >= PAGE &&
       quiet(`These are the first ${PAGE}. Type more of the id.`)),
-    !customers.length && make("p", { class: "card" }, refusal ?? "No customer has an id that begins so.", make("br"),
+    !customers.length && make("p", { class: "card" }, refusal || "No customer has an id that begins so.", make("br"),
       make("span", { class: "quiet" }, "You can look for an id of the app and its beginning, an e-mail address, the " +
         "number of a transaction, and the order id in Apple's e-mail.")),
     isOrder(id) && card("Is it an order id?",
@@ -555,8 +615,12 @@ async function showCustomer({ id, pick }, isFound = () => {}) {
   const customer = items[pick ?? 0];
   const isOwned = customer.ids.length > 0;
   const name = best(customer.ids) ?? customer.id;
-  // Gifts are few and needed by the first panel, so the page waits for them.
-  customer.grants = isOwned ? (await get(path`/v1/customers/${name}/grants`)).items : [];
+  // Gifts and merges are few and needed by the panels, so the page waits for them.
+  const [grants, merges] = isOwned ? await Promise.all([get(path`/v1/customers/${name}/grants`),
+    get("/v1/events", { customer: name, kind: "customer.merged", newest: true, limit: 100 })]) : [];
+  customer.grants = grants?.items ?? [];
+  customer.merged = customer.ids.slice(1).filter((one) => merges?.items.some((event) => event.mergedCustomer === one));
+  if (isOwned) names.set(customer.ids[0], name);
   const order = Object.keys(ENVIRONMENTS);
   const environments = [...customer.environments].sort((one, other) =>
     order.indexOf(one.environments[0]) - order.indexOf(other.environments[0]));
@@ -565,7 +629,7 @@ async function showCustomer({ id, pick }, isFound = () => {}) {
   return [
     make("div", { class: "title" },
       make("h1", { tabindex: "-1" }, isOwned ? name : `Purchase ${customer.id}`),
-      button("Read again", () => show(), "plain"),
+      button("Refresh", () => show(), "plain"),
       may.change() && button("What you can do", () => document.querySelector(".action")?.focus(), "plain on-phones")),
     quiet(isOwned ? "Customer" : "A purchase that belongs to no customer", ", as of ",
       time(customer.asOf)),
@@ -576,12 +640,13 @@ async function showCustomer({ id, pick }, isFound = () => {}) {
       make("aside", {},
         may.change() && actionsCard(customer, name),
         isOwned && card("Ids", make("ul", { class: "list" }, customer.ids.map((one, index) => make("li", {}, one,
-          index === 0 && small("events name the customer by this id"))))),
+          index === 0 && small("main id"))))),
         card("Attributes", make("dl", {}, Object.entries(customer.attributes ?? {}).map(([key, value]) => [
           make("dt", {}, key), make("dd", {}, value.value ?? "–",
             small("since ", time(value.updatedAt)))])),
           !Object.keys(customer.attributes ?? {}).length && quiet("None.")),
-        card("Environments that count", make("p", {}, customer.counted.map((one) => [environment(one), " "]))))),
+        make("section", { class: "card" },
+          small("Which purchases count: those of ", customer.counted.join(" and ") || "no environment")))),
     card("Notifications and documents of the App Store", quiet("The ten that were signed last."), table(
       "Documents, the newest first", [
         ["Signed", (one) => time(one.signedDate)], ["Received", (one) => time(one.receivedAt)],
@@ -597,7 +662,7 @@ async function showCustomer({ id, pick }, isFound = () => {}) {
           quiet("The newest 100."), eventTable(recent, false, "None.")];
       })),
     isOwned && card("Audit", later(get("/v1/audit", { customerId: name, limit: PAGE }),
-      (list) => auditTable(list.items, false, "Nobody has changed anything."))),
+      (list) => auditTable(list.items, false, "Nobody has changed anything.", customer.grants))),
   ].filter(Boolean);
 }
 
@@ -611,11 +676,11 @@ function environmentCard(customer, one) {
     make("h2", {}, environment(name), name === "Production" ? "" : " No money was paid here."),
     !isCounted && make("p", { class: "problem" }, `${name} does not count for this customer: the app gets none of it.`),
     make("ul", { class: "sentences" }, (one.sentences ?? []).map((sentence) => make("li", {}, sentence))),
-    one.timeline?.length > 0 && timeline(one.timeline, customer.asOf, one.timelineOmitted),
+    one.timeline?.length > 0 && timeline(one.timeline, customer.asOf, one.timelineOmitted, name),
     make("h3", {}, "Access now"),
     table("Access now", [
       ["May use", (item) => item.name], ["Until", (item) => time(item.until, "no end")],
-      ["Because of", (item) => words(item.reason)], ["Product", (item) => item.productId ?? "a gift"],
+      ["Because of", (item) => words(item.reason)], ["Product", (item) => item.productId ? product(item.productId) : "a gift"],
     ], one.entitlements, "Nothing."),
     gifts.length > 0 && [make("h3", {}, "Gifts"), table("Gifts", [
       ["Gives", (gift) => gift.entitlement], ["From", (gift) => time(gift.from)],
@@ -626,16 +691,17 @@ function environmentCard(customer, one) {
         ? button("End…", () => act("endGift", customer, { gift: gift.id }), "plain") : ""],
     ], [...gifts].reverse())],
     one.subscriptions.length > 0 && [make("h3", {}, "Subscriptions"), table("Subscriptions", [
-      ["Subscription", (item) => [item.productId, small(item.originalTransactionId)]],
+      ["Subscription", (item) => [product(item.productId), small(item.originalTransactionId)]],
       ["Status", (item) => words(item.status)],
       ["Access until", (item) => time(item.accessUntil, "no end")],
       ["Renews", (item) => item.willRenew === true ? "yes" : item.willRenew === false ? "no" : "unknown"],
-      ["Next price", (item) => price({ price: item.renewal?.renewalPrice, currency: item.renewal?.currency })],
+      ["Next price", (item) => item.willRenew === false ? "–" : price({ price: item.renewal?.renewalPrice,
+        currency: item.renewal?.currency, environment: name })],
     ], one.subscriptions)],
     make("h3", {}, "Purchases"),
     table("Purchases, the newest first", [
       ["Bought", (item) => time(item.purchaseDate)],
-      ["Product", (item) => [item.productId, small(item.transactionId)]],
+      ["Product", (item) => [product(item.productId), small(item.transactionId)]],
       ["Until", (item) => time(item.expiresDate)], ["Price", price],
       ["State", (item) => purchaseState(item, customer.asOf)],
       ["More", (item) => documentButton(item.evidence?.id, name)],
@@ -656,14 +722,16 @@ function purchaseState(item, now) {
 const STATES = {
   trial: "trial", offer: "offer", paid: "paid", chargedAhead: "charged ahead", grace: "grace: the charge failed",
   retry: "no access: Apple retries the charge", gap: "no access", upgraded: "upgraded", revoked: "refunded or revoked",
-  given: "given", stale: "renewal not heard of",
+  given: "gift", stale: "renewal not heard of",
 };
 const DOWN = "M-6 -5h12l-6 10z";
 const SHAPES = {
   purchase: "M0 -5a5 5 0 1 0 .01 0z", refund: DOWN, revoked: DOWN, denied: DOWN, granted: "M0 -6l6 6l-6 6l-6 -6z",
   ended: "M-4.5 -4.5h9v9h-9z", other: "M-1.5 -6h3v12h-3z",
 };
-const stateName = (state) => STATES[state] ?? words(state);
+// Nobody pays outside production.
+const UNPAID = { paid: "bought", chargedAhead: "bought ahead" };
+const stateName = (state, place) => (place !== "Production" && UNPAID[state]) || (STATES[state] ?? words(state));
 const bandStyle = (state) => `band ${STATES[state] ? state : "stale"}`;
 // The server sends at most 240 transactions. Of what is narrower than a part of the picture, in percent, this is shown.
 const NARROWEST = 0.25, MOST_LANES = 24, LANE = 30;
@@ -697,8 +765,8 @@ function ticks(start, end) {
   return found;
 }
 
-function timeline(entries, now, omittedOnes = 0) {
-  const omitted = entries.reduce((sum, entry) => sum + (entry.omitted ?? 0), omittedOnes);
+function timeline(entries, now, omittedOnes, place) {
+  const omitted = entries.reduce((sum, entry) => sum + (entry.omitted ?? 0), omittedOnes ?? 0);
   const { at, end, marks, isPast, last } = scale(entries, now);
   // Purchases that are points only share a lane.
   const lanes = entries.filter((entry) => entry.bands?.length);
@@ -706,53 +774,76 @@ function timeline(entries, now, omittedOnes = 0) {
   const shown = lanes.slice(0, MOST_LANES);
   if (points.length === 1) shown.push(points[0]);
   if (points.length > 1) shown.push({ id: "One-time purchases", marks: points.flatMap((entry) => entry.marks ?? []) });
-  const states = [...new Set(lanes.flatMap((entry) => entry.bands.map((band) => band.state)))];
+  const states = [...new Set(shown.flatMap((entry) => (entry.bands ?? []).map((band) => band.state)))];
   const upright = (style, value) =>
     make("svg:line", { class: style, x1: `${at(value)}%`, x2: `${at(value)}%`, y1: "0", y2: LANE });
   const rows = entries.flatMap((entry) => [
-    ...(entry.bands ?? []).map((band) => ({ ...band, entry, what: stateName(band.state), at: band.from })),
+    ...(entry.bands ?? []).map((band) => ({ ...band, entry, what: stateName(band.state, place), at: band.from })),
     ...(entry.marks ?? []).map((mark) => ({ ...mark, entry, what: mark.text || words(mark.kind) })),
   ]).sort((a, b) => b.at - a.at);
-  return make("figure", { class: "timeline" },
+  const figure = make("figure", { class: "timeline" },
     make("figcaption", {}, "Time line", isPast && `, which ended ${distance(last, now)}`),
     make("div", { class: "lanes", "aria-hidden": "true" },
       shown.map((lane) => make("div", { class: "lane" },
-        make("div", { class: "small" }, laneName(lane), lane.productId && lane.entitlement &&
+        make("div", { class: "small" }, product(laneName(lane)), lane.productId && lane.entitlement &&
           ` gives ${lane.entitlement}`),
         make("svg:svg", { class: "lane-drawing", width: "100%", height: LANE },
           marks.map(([value]) => upright("grid", value)),
-          (lane.bands ?? []).map((band) => drawBand(band, at, now, end)), !isPast && upright("now", now),
+          (lane.bands ?? []).map((band) => drawBand(band, at, now, end, place)), !isPast && upright("now", now),
           (lane.marks ?? []).map((mark) => make("svg:svg", { class: "mark-at", x: `${at(mark.at)}%`, y: 15 },
             make("svg:title", {}, `${moment(mark.at)}: ${mark.text || words(mark.kind)}`),
             make("svg:path", { class: `mark ${mark.kind in SHAPES ? mark.kind : "other"}`,
               d: SHAPES[mark.kind] ?? SHAPES.other })))))),
       make("svg:svg", { width: "100%", height: 18 },
-        marks.map(([value, label], index) => at(value) < 92 && (isPast || Math.abs(at(value) + 3 - at(now)) > 6) &&
-          make("svg:text", { class: index % 2 ? "odd" : "", x: `${at(value)}%`, y: 13 }, label)),
-        !isPast && make("svg:text", { class: at(now) > 90 ? "now-word end" : "now-word", x: `${at(now)}%`, y: 13 },
-          "now"))),
+        !isPast && make("svg:text", { class: `now-word ${at(now) > 90 ? "end" : at(now) < 10 ? "begin" : ""}`,
+          x: `${at(now)}%`, y: 13 }, "now"),
+        marks.map(([value, label]) => make("svg:text", { class: "tick", x: `${at(value)}%`, y: 13 }, label)))),
     make("p", { class: "legend small", "aria-hidden": "true" }, states.map((state) => make("span", {},
       make("svg:svg", { width: 16, height: 12 },
-        make("svg:rect", { class: bandStyle(state), x: 0.5, y: 0.5, width: 15, height: 11 })), stateName(state)))),
+        make("svg:rect", { class: bandStyle(state), x: 0.5, y: 0.5, width: 15, height: 11 })), stateName(state, place)))),
     lanes.length > MOST_LANES && quiet(`${plural(lanes.length - MOST_LANES, "older line")} only in the table beneath.`),
     omitted > 0 && quiet(`${plural(omitted, "earlier transaction")} only among the purchases.`),
     make("details", {}, make("summary", {}, "The time line as a table"), table("The time line, the newest first", [
       ["From", (row) => time(row.at)], ["To", (row) => row.state ? time(row.to, "no end") : ""],
-      ["What", (row) => row.what], ["Of", (row) => laneName(row.entry)], ["Transaction", (row) => row.transactionId],
+      ["What", (row) => row.what], ["Of", (row) => product(laneName(row.entry))],
+      ["Transaction", (row) => row.transactionId],
     ], rows)));
+  fitting.observe(figure);
+  return figure;
 }
+
+// What a band may say, the longest first.
+const sayings = new WeakMap();
+// A label that has no room is not shown: in its band, or beside "now" and the label before it.
+const fitting = new ResizeObserver((entries) => entries.forEach(({ target }) => {
+  for (const node of target.querySelectorAll(".band-name")) {
+    const room = node.previousSibling.getBoundingClientRect().width - 10;
+    const fits = (one) => text(one, node).getComputedTextLength() <= room;
+    if (!sayings.get(node).some(fits)) text("", node);
+  }
+  const taken = [];
+  for (const node of target.querySelectorAll(".now-word, .tick")) {
+    const { left, right } = node.getBoundingClientRect();
+    const isFree = right <= target.getBoundingClientRect().right && !taken.some((one) =>
+      left < one.right + 6 && right > one.left - 6);
+    if (isFree) taken.push({ left, right });
+    node.classList.toggle("unseen", !isFree);
+  }
+}));
 
 const laneName = (lane) => lane.productId ?? (lane.kind === "grant" ? `Gift of ${lane.entitlement}` : lane.id);
 
-/** A band with its name, which is cut where the band ends. What has no known end is drawn until now, if not longer. */
-function drawBand({ state, from, to }, at, now, end) {
+/** A band with its name. What has no known end is drawn until now, if not longer. */
+function drawBand({ state, from, to }, at, now, end, place) {
   const isOpen = to === undefined && ["paid", "given"].includes(state);
   const begin = at(from), width = Math.max(NARROWEST, at(to ?? (isOpen ? end : now)) - begin);
   const rest = to > end ? `, until ${moment(to, "date")} →` : isOpen ? ", no end →" : "";
+  const name = stateName(state, place), label = make("svg:text", { class: "band-name", x: 6, y: 14 }, name + rest);
+  sayings.set(label, [name + rest, name, name.split(":")[0]]);
   return make("svg:svg", { x: `${begin}%`, y: 5, height: 20, width: `${width}%`, "data-state": state },
-    make("svg:title", {}, `${stateName(state)}, ${moment(from)} to ${isTime(to) ? moment(to) : "no end"}`),
+    make("svg:title", {}, `${name}, ${moment(from)} to ${isTime(to) ? moment(to) : "no end"}`),
     make("svg:rect", { class: bandStyle(state), x: 0.5, y: 0.5, width: "100%", height: 19 }),
-    width > 4 && make("svg:text", { class: "band-name", x: 6, y: 14 }, stateName(state) + rest));
+    width > 2 && label);
 }
 
 // MARK: - A document
@@ -788,14 +879,25 @@ async function showDocument(id, place) {
 
 // MARK: - Audit
 
-function auditTable(items, withCustomer, none) {
+/** What was done, in the words of support. The list of gifts says what they gave. */
+function change({ operation, subject, at }, grants) {
+  const isEnd = operation === "endGrant";
+  if (!isEnd && operation !== "makeGrant") return [words(operation), subject && !isUUID(subject) && small(subject)];
+  const gift = grants.find((one) => isEnd ? one.id === subject
+    : one.entitlement === subject && Math.abs(one.madeAt - at) < 1000);
+  if (isEnd) return gift ? `ended the gift of ${gift.entitlement}` : "ended a gift";
+  return `gave ${subject}` + (gift ? isTime(gift.until) ? ` until ${moment(gift.until).split(",")[0]}` : " for ever" : "");
+}
+
+function auditTable(items, withCustomer, none, grants = []) {
   return table("Changes, the newest first", [
     ["When", (one) => time(one.at)],
     ["Who", (one) => [one.by ?? one.keyName ?? "–", one.role && [" ", badge("", one.role)],
       one.by && one.keyName && small("with the key ", one.keyName)]],
-    ["What", (one) => [words(one.operation), one.subject && small(one.subject)]],
+    ["What", (one) => change(one, grants)],
     withCustomer && ["Customer", (one) => customerLink(one.customerId)],
     ["Reason", (one) => one.reason], ["Outcome", (one) => words(one.outcome)],
+    ["More", (one) => button("Details", () => showValue("Change", one), "plain")],
   ].filter(Boolean), items, none);
 }
 
@@ -851,8 +953,8 @@ function randomId() {
 
 /** The end of a gift as a person types it: days, which end at midnight in UTC as those of the commands, or a date. */
 function until(typed, now) {
-  const found = /^(\d{1,4}) ?(?:(d)(?:ays?)?|(w)(?:eeks?)?|(m)(?:onths?)?)?$/i.exec(typed);
-  const days = found && Number(found[1]) * (found[3] ? 7 : found[4] ? 30 : 1);
+  const found = /^(?:(\d{1,4})|(?:an?|one)(?= \w)) ?(?:(d)(?:ays?)?|(w)(?:eeks?)?|(m)(?:onths?)?)?$/i.exec(typed);
+  const days = found && Number(found[1] ?? 1) * (found[3] ? 7 : found[4] ? 30 : 1);
   if (found) return days > 0 ? (Math.floor(now / DAY) + 1 + days) * DAY : undefined;
   const date = /^\d{4}-\d\d-\d\d$/.test(typed) ? Date.parse(typed + "T00:00:00Z") : NaN;
   return date > now ? date : undefined;
@@ -877,7 +979,7 @@ const ACTIONS = {
         { name: "entitlement", label: "What", options: known.length ? known.map((one) => [one, one]) : undefined,
           hint: !known.length && "The name of an entitlement, such as pro." },
         { name: "until", label: "For how long", value: "30d",
-          hint: "Days such as 30d, 2 weeks, 1 month (30 days), or the date of the end: 2027-02-05." },
+          hint: "Days such as 30d, 2 weeks, a month (30 days), or the date of the end: 2027-02-05." },
         { name: "place", label: "Where", options: [["Production", "Production: the app of the App Store"],
           ["Sandbox", "Sandbox: TestFlight and App Review"]] }],
       effect({ entitlement, until: typed, place }) {
@@ -953,7 +1055,7 @@ const ACTIONS = {
     "Gifts and attributes stay with this customer.", onlyServer("merge them")], async (id, _, reason) => {
     await ask("POST", path`/v1/customers/${id}/unmerge`, {}, { reason });
     return `${id} is a customer of its own.`;
-  }, "Merge them again"),
+  }, "Merge them again", customer.merged),
   refresh(customer) {
     const list = chains(customer), [field, chosen] = purchaseField(list);
     return list.length && {
@@ -968,8 +1070,8 @@ const ACTIONS = {
     };
   },
   extend(customer) {
-    const keys = new Set(customer.environments.flatMap((one) =>
-      one.subscriptions.map((item) => `${item.environment} ${item.originalTransactionId}`)));
+    const isOver = (item) => ["expired", "revoked"].includes(item.status);
+    const keys = new Set(customer.environments.flatMap((one) => one.subscriptions.filter((item) => !isOver(item)).map((item) => `${item.environment} ${item.originalTransactionId}`)));
     const list = chains(customer).filter((chain) => keys.has(chain.key)), [field, chosen] = purchaseField(list);
     const requestIdentifier = randomId();
     return list.length && {
@@ -1022,9 +1124,9 @@ function denial(customer, isDenied, title, verb, opposite, effect) {
 }
 
 /** Takes an id of the customer away. The first id names the customer in events, and stays. */
-function separation(customer, title, label, effect, send, undo) {
-  return customer.ids.length > 1 && {
-    title, asks: ["reason"], fields: [{ name: "id", label, options: customer.ids.slice(1).map((id) => [id, id]) }],
+function separation(customer, title, label, effect, send, undo, ids = customer.ids.slice(1)) {
+  return ids.length > 0 && {
+    title, asks: ["reason"], fields: [{ name: "id", label, options: ids.map((id) => [id, id]) }],
     effect: ({ id }) => effect(id),
     async run({ id, reason }) {
       const rest = customer.ids[0];
@@ -1047,7 +1149,8 @@ function act(key, customer, given = {}) {
   const inputs = new Map();
   const asked = [{ name: "reason", label: "Reason", maxlength: 400, hint: "It stays for ever: name nobody in it." },
     { name: "by", label: "Your name", value: session.by, maxlength: 100 }];
-  const rows = [...action.fields, ...asked.filter((field) => action.asks?.includes(field.name))].map((field) => {
+  const fields = [...action.fields, ...asked.filter((field) => action.asks?.includes(field.name))];
+  const rows = fields.map((field) => {
     const id = `field-${field.name}`, hint = field.hint && `hint-${field.name}`;
     const shared = { id, required: !field.isCheck && !field.isOptional, "aria-describedby": hint };
     const input = field.options
@@ -1056,7 +1159,7 @@ function act(key, customer, given = {}) {
       : make("input", { ...shared, type: field.isCheck ? "checkbox" : "text", autocomplete: "off", spellcheck: "false",
         value: field.value, maxlength: field.maxlength });
     inputs.set(field.name, input);
-    const label = make("label", { for: id }, field.label);
+    const label = make("label", { for: id, class: shared.required && !field.options && "needed" }, field.label);
     return make("div", { class: field.isCheck ? "field check" : "field" },
       field.isCheck ? [input, label] : [label, input],
       hint && make("div", { id: hint, class: "quiet small" }, field.hint));
@@ -1066,7 +1169,8 @@ function act(key, customer, given = {}) {
   const effect = make("div", { class: "effect", "aria-live": "polite" }), failure = make("div", { class: "failure" });
   const send = make("button", { class: "main" });
   const form = make("form", { onsubmit: listen(submit), oninput: () => update() }, rows, effect,
-    make("p", { class: "quiet small" }, "The audit list shows it with your key, ", who.name, "."), failure,
+    make("p", { class: "quiet small" }, "Fields with * are needed. The audit list shows it with your key, ", who.name,
+      "."), failure,
     make("p", { class: "buttons" }, button("Cancel", () => node.close(), "plain"), send));
   let isSure;
   const node = panel(action.title, form);
@@ -1077,8 +1181,9 @@ function act(key, customer, given = {}) {
   function update(sure = !action.twice) {
     isSure = sure;
     const said = action.effect(values());
+    const empty = fields.filter(({ name }) => inputs.get(name).required && !inputs.get(name).value.trim());
     effect.replaceChildren(make("b", {}, "What will happen"),
-      ...[said || "Fill in the fields first."].flat().filter(Boolean).map((one) => make("p", {}, one)));
+      ...[said || `Fill in first: ${empty.map((field) => field.label).join(", ")}.`].flat().filter(Boolean).map((one) => make("p", {}, one)));
     if (sure && action.twice) effect.append(make("p", { class: "problem", role: "alert" }, action.twice));
     text(!action.twice ? action.title : sure ? "Yes, do it" : "Go on", send)
       .classList.toggle("danger", Boolean(sure && action.twice));
