@@ -210,13 +210,10 @@ function showSignIn(reason) {
   const key = make("input", { id: "key", type: "password", required: true, autocomplete: "off", spellcheck: "false" });
   const problem = make("p", { class: "problem", role: "alert", id: "problem" });
   if (reason) problem.append(text(reason));
-  const form = make("form", { class: "card signin", onsubmit: listen(signIn) },
-    make("h1", {}, "Quittance console"),
-    problem,
-    make("label", { for: "key" }, "Key"), key,
+  const form = make("form", { class: "card signin", onsubmit: listen(signIn) }, make("h1", {}, "Quittance console"),
+    problem, make("label", { for: "key" }, "Key"), key,
     quiet("Paste the key that you were given; it begins with qt_. The tab keeps it until you sign out or close it."),
-    make("button", { class: "main" }, "Sign in"),
-    quiet("No key? Whoever runs the server makes one: ",
+    make("button", { class: "main" }, "Sign in"), quiet("No key? Whoever runs the server makes one: ",
       make("code", {}, "quittance keys create --name you --role support --expires 30d")));
   async function signIn() {
     keep({ key: key.value.trim() });
@@ -247,9 +244,7 @@ function start(found) {
     "aria-label": "Find a customer: an id or its beginning, an e-mail address, a transaction or an order",
   });
   const tab = (label, view) => make("button", { type: "button", id: `to-${view}`, onclick: () => go({ view }) }, label);
-  document.body.replaceChildren(
-    make("header", {},
-      make("div", { class: "bar" },
+  document.body.replaceChildren(make("header", {}, make("div", { class: "bar" },
         make("button", { type: "button", class: "brand", onclick: () => go({ view: "overview" }) }, "Quittance"),
         make("form", { class: "find", role: "search", onsubmit: listen(() => {
           if (field.value.trim()) go({ view: "find", words: field.value.trim() });
@@ -352,10 +347,8 @@ function table(caption, columns, rows, none = "None.") {
   const back = button("Newer", () => turnTo(Math.max(0, first - PAGE)), "plain");
   const forth = button("Older", () => turnTo(first + PAGE), "plain");
   const last = button("Oldest", () => turnTo(Math.floor((rows.length - 1) / PAGE) * PAGE), "plain");
-  const node = make("div", { class: "rows" },
-    make("table", { role: "table" }, make("caption", {}, caption),
-      make("thead", { role: "rowgroup" }, make("tr", { role: "row" },
-        columns.map(([title]) =>
+  const node = make("div", { class: "rows" }, make("table", { role: "table" }, make("caption", {}, caption),
+      make("thead", { role: "rowgroup" }, make("tr", { role: "row" }, columns.map(([title]) =>
         make("th", { role: "columnheader", scope: "col", "data-label": title }, title)))),
       body),
     rows.length > PAGE && make("p", { class: "pager" }, back, forth, last, range));
@@ -397,11 +390,9 @@ function customerList(items, none) {
     names.set(item.ids[0], best(item.ids));
     notice(item.entitlements);
   }
-  return make("ul", { class: "list" }, items.map((item) => make("li", {},
-    customerLink(best(item.ids)), " ",
+  return make("ul", { class: "list" }, items.map((item) => make("li", {}, customerLink(best(item.ids)), " ",
     item.entitlements.length
-      ? item.entitlements.map((one) => badge("has", one.name)) : make("span",
-        { class: "quiet" }, "has nothing now"),
+      ? item.entitlements.map((one) => badge("has", one.name)) : make("span", { class: "quiet" }, "has nothing now"),
     item.ids.length > 1 && small("also ",
       item.ids.filter((id) => id !== best(item.ids)).map((id, index) => [index ? ", " : "", id])))));
 }
@@ -434,8 +425,7 @@ function accessChanges(events) {
 
 function eventTable(events, withCustomer, none) {
   const changes = accessChanges(events), isToken = (event) => event.detail === "appAccountToken";
-  const node = table("Events, the newest first", [
-    ["When", (event) => time(event.recordedAt)],
+  const node = table("Events, the newest first", [["When", (event) => time(event.recordedAt)],
     ["What", (event) => [event.kind === "purchase.linked" && isToken(event)
       ? "belongs to this customer, by the app's token" : words(event.kind), event.productId &&
       small(product(event.productId)), [isToken(event) || isUUID(event.detail) ? "" : event.detail,
@@ -506,8 +496,7 @@ async function showOverview() {
   const waiting = may.link() ? found.waitingEndpoints ?? [] : [], unknown = found.unknownProducts ?? [];
   const concerns = found.concerns ?? [];
   const newest = found.newestNotificationAt;
-  return page("Overview",
-    concerns.length
+  return page("Overview", concerns.length
       ? make("section", { class: "card bad" }, make("h2", {}, plural(concerns.length, "concern")),
         make("ul", { class: "list" }, concerns.map((one) => make("li", {}, concern(one)))))
       : make("p", { class: "card fine" }, "No concerns: the server runs as it should."),
@@ -525,8 +514,7 @@ async function showOverview() {
     ], waiting)),
     unknown.length > 0 && card("Bought, and not in the configuration", table("Unknown products", [
       ["Product", (one) => product(one.productId)], ["Purchases", (one) => one.count === undefined ? "–" : count(one.count)],
-    ], unknown)),
-    make("div", { class: "columns" },
+    ], unknown)), make("div", { class: "columns" },
       card("Newest customers", later(customers, (list) => customerList(list.items, "No customer yet."))),
       card("Newest events", later(Promise.all([get("/v1/events", { newest: true, limit: PAGE }), customers]),
         ([list]) => eventTable(list.items, true, "No event yet.")))));
@@ -551,8 +539,7 @@ function bars(hours) {
       return make("svg:text", { x: `${part * 25}%`, y: 115 }, name);
     }),
     make("svg:text", { x: "0", y: 11 }, `at most ${count(most)} an hour`));
-  return [quiet(`${plural(total, "notification")} in the last ${plural(hours.length, "hour")}`),
-    drawing,
+  return [quiet(`${plural(total, "notification")} in the last ${plural(hours.length, "hour")}`), drawing,
     make("details", {}, make("summary", {}, "The same as a table"), table("Notifications an hour", [
       ["Hour", (hour) => time(hour.from)], ["Notifications", (hour) => count(hour.count)],
     ], [...hours].reverse()))];
@@ -564,8 +551,7 @@ function bars(hours) {
 const isOrder = (id) => /^(?=.*[A-Z])[A-Z0-9]{6,64}$/.test(id);
 
 async function showFind({ words: id }) {
-  const [byEmail, begun] = await Promise.all([
-    id.includes("@") ? get("/v1/customers", { email: id }) : { items: [] },
+  const [byEmail, begun] = await Promise.all([id.includes("@") ? get("/v1/customers", { email: id }) : { items: [] },
     get("/v1/customers", { prefix: id, limit: PAGE }).catch(() => ({ items: [] })),
   ]);
   const customers = [...new Map([...byEmail.items, ...begun.items].map((item) => [item.ids[0], item])).values()];
@@ -626,24 +612,18 @@ async function showCustomer({ id, pick }, isFound = () => {}) {
     order.indexOf(one.environments[0]) - order.indexOf(other.environments[0]));
   document.title = "Customer – Quittance console";
   const since = customer.asOf - 90 * DAY;
-  return [
-    make("div", { class: "title" },
-      make("h1", { tabindex: "-1" }, isOwned ? name : `Purchase ${customer.id}`),
+  return [make("div", { class: "title" }, make("h1", { tabindex: "-1" }, isOwned ? name : `Purchase ${customer.id}`),
       button("Refresh", () => show(), "plain"),
       may.change() && button("What you can do", () => document.querySelector(".action")?.focus(), "plain on-phones")),
-    quiet(isOwned ? "Customer" : "A purchase that belongs to no customer", ", as of ",
-      time(customer.asOf)),
-    make("div", { class: "sides" },
-      make("div", {},
+    quiet(isOwned ? "Customer" : "A purchase that belongs to no customer", ", as of ", time(customer.asOf)),
+    make("div", { class: "sides" }, make("div", {},
         environments.length ? environments.map((one) => environmentCard(customer, one))
           : make("p", { class: "card" }, "This customer has bought nothing and was given nothing.")),
-      make("aside", {},
-        may.change() && actionsCard(customer, name),
+      make("aside", {}, may.change() && actionsCard(customer, name),
         isOwned && card("Ids", make("ul", { class: "list" }, customer.ids.map((one, index) => make("li", {}, one,
           index === 0 && small("main id"))))),
         card("Attributes", make("dl", {}, Object.entries(customer.attributes ?? {}).map(([key, value]) => [
-          make("dt", {}, key), make("dd", {}, value.value ?? "–",
-            small("since ", time(value.updatedAt)))])),
+          make("dt", {}, key), make("dd", {}, value.value ?? "–", small("since ", time(value.updatedAt)))])),
           !Object.keys(customer.attributes ?? {}).length && quiet("None.")),
         make("section", { class: "card" },
           small("Which purchases count: those of ", customer.counted.join(" and ") || "no environment")))),
@@ -652,8 +632,7 @@ async function showCustomer({ id, pick }, isFound = () => {}) {
         ["Signed", (one) => time(one.signedDate)], ["Received", (one) => time(one.receivedAt)],
         ["Document", (one) => [words(one.kind), one.notificationType && make("div", { class: "small" },
           one.notificationType + (one.subtype ? " " + one.subtype : ""))]],
-        ["Where", (one) => environment(one.environment)],
-        ["More", (one) => documentButton(one.id, one.environment)],
+        ["Where", (one) => environment(one.environment)], ["More", (one) => documentButton(one.id, one.environment)],
       ], customer.documents ?? [])),
     isOwned && card("Events of the last 90 days", later(
       get("/v1/events", { newest: true, customer: name, limit: 100 }), (list) => {
@@ -675,32 +654,28 @@ function environmentCard(customer, one) {
   return make("section", { class: `card environment ${environmentStyle(name)}` },
     make("h2", {}, environment(name), name === "Production" ? "" : " No money was paid here."),
     !isCounted && make("p", { class: "problem" }, `${name} does not count for this customer: the app gets none of it.`),
-    make("ul", { class: "sentences" }, (one.sentences ?? []).map((sentence) => make("li", {}, sentence))),
+    make("ul", { class: "sentences" }, (one.sentences ?? []).map((sentence) => make("li", {},
+      sentence.split(/([\w-]+(?:\.[\w-]+){2,})/).map(product)))),
     one.timeline?.length > 0 && timeline(one.timeline, customer.asOf, one.timelineOmitted, name),
     make("h3", {}, "Access now"),
-    table("Access now", [
-      ["May use", (item) => item.name], ["Until", (item) => time(item.until, "no end")],
+    table("Access now", [["May use", (item) => item.name], ["Until", (item) => time(item.until, "no end")],
       ["Because of", (item) => words(item.reason)], ["Product", (item) => item.productId ? product(item.productId) : "a gift"],
     ], one.entitlements, "Nothing."),
     gifts.length > 0 && [make("h3", {}, "Gifts"), table("Gifts", [
       ["Gives", (gift) => gift.entitlement], ["From", (gift) => time(gift.from)],
-      ["Until", (gift) => time(gift.until, "no end")], ["Why", (gift) => gift.why],
-      ["By", (gift) => gift.by],
+      ["Until", (gift) => time(gift.until, "no end")], ["Why", (gift) => gift.why], ["By", (gift) => gift.by],
       ["State", (gift) => gift.isActive ? "runs" : gift.endedAt ? ["ended ", time(gift.endedAt)] : "over"],
       ["More", (gift) => gift.isActive && may.change()
         ? button("End…", () => act("endGift", customer, { gift: gift.id }), "plain") : ""],
     ], [...gifts].reverse())],
     one.subscriptions.length > 0 && [make("h3", {}, "Subscriptions"), table("Subscriptions", [
       ["Subscription", (item) => [product(item.productId), small(item.originalTransactionId)]],
-      ["Status", (item) => words(item.status)],
-      ["Access until", (item) => time(item.accessUntil, "no end")],
+      ["Status", (item) => words(item.status)], ["Access until", (item) => time(item.accessUntil, "no end")],
       ["Renews", (item) => item.willRenew === true ? "yes" : item.willRenew === false ? "no" : "unknown"],
       ["Next price", (item) => item.willRenew === false ? "–" : price({ price: item.renewal?.renewalPrice,
         currency: item.renewal?.currency, environment: name })],
-    ], one.subscriptions)],
-    make("h3", {}, "Purchases"),
-    table("Purchases, the newest first", [
-      ["Bought", (item) => time(item.purchaseDate)],
+    ], one.subscriptions)], make("h3", {}, "Purchases"),
+    table("Purchases, the newest first", [["Bought", (item) => time(item.purchaseDate)],
       ["Product", (item) => [product(item.productId), small(item.transactionId)]],
       ["Until", (item) => time(item.expiresDate)], ["Price", price],
       ["State", (item) => purchaseState(item, customer.asOf)],
@@ -783,8 +758,7 @@ function timeline(entries, now, omittedOnes, place) {
   ]).sort((a, b) => b.at - a.at);
   const figure = make("figure", { class: "timeline" },
     make("figcaption", {}, "Time line", isPast && `, which ended ${distance(last, now)}`),
-    make("div", { class: "lanes", "aria-hidden": "true" },
-      shown.map((lane) => make("div", { class: "lane" },
+    make("div", { class: "lanes", "aria-hidden": "true" }, shown.map((lane) => make("div", { class: "lane" },
         make("div", { class: "small" }, product(laneName(lane)), lane.productId && lane.entitlement &&
           ` gives ${lane.entitlement}`),
         make("svg:svg", { class: "lane-drawing", width: "100%", height: LANE },
@@ -856,8 +830,7 @@ async function showDocument(id, place) {
   node.classList.add("wide");
   try {
     const found = await get(path`/v1/evidence/${id}`, { explain: true, environment: environmentQuery(place) });
-    body.replaceChildren(
-      make("p", {}, environment(found.environment), " ", words(found.kind),
+    body.replaceChildren(make("p", {}, environment(found.environment), " ", words(found.kind),
         [found.notificationType, found.subtype].filter(Boolean).map((one) => [" ", make("b", {}, one)])),
       make("dl", {}, make("dt", {}, "Signed"), make("dd", {}, time(found.signedDate)),
         make("dt", {}, "Received"), make("dd", {}, time(found.receivedAt)), make("dt", {}, "Name"),
@@ -880,22 +853,20 @@ async function showDocument(id, place) {
 // MARK: - Audit
 
 /** What was done, in the words of support. The list of gifts says what they gave. */
-function change({ operation, subject, at }, grants) {
-  const isEnd = operation === "endGrant";
-  if (!isEnd && operation !== "makeGrant") return [words(operation), subject && !isUUID(subject) && small(subject)];
-  const gift = grants.find((one) => isEnd ? one.id === subject
-    : one.entitlement === subject && Math.abs(one.madeAt - at) < 1000);
-  if (isEnd) return gift ? `ended the gift of ${gift.entitlement}` : "ended a gift";
-  return `gave ${subject}` + (gift ? isTime(gift.until) ? ` until ${moment(gift.until).split(",")[0]}` : " for ever" : "");
+function change({ operation, subject = "", at }, grants) {
+  const rest = subject.split(" ").filter((one) => !isUUID(one)).join(" "), ids = subject.split(" ");
+  if (!["makeGrant", "endGrant"].includes(operation)) return [words(operation), rest && small(rest)];
+  const gift = grants.find((one) => ids.includes(one.id) || one.entitlement === subject && one.madeAt === at);
+  if (operation === "endGrant") return gift ? `ended the gift of ${gift.entitlement}` : "ended a gift";
+  return `gave ${rest}` +
+    (!gift ? "" : isTime(gift.until) ? ` until ${moment(gift.until).split(",")[0]}` : " for ever");
 }
 
 function auditTable(items, withCustomer, none, grants = []) {
-  return table("Changes, the newest first", [
-    ["When", (one) => time(one.at)],
+  return table("Changes, the newest first", [["When", (one) => time(one.at)],
     ["Who", (one) => [one.by ?? one.keyName ?? "–", one.role && [" ", badge("", one.role)],
       one.by && one.keyName && small("with the key ", one.keyName)]],
-    ["What", (one) => change(one, grants)],
-    withCustomer && ["Customer", (one) => customerLink(one.customerId)],
+    ["What", (one) => change(one, grants)], withCustomer && ["Customer", (one) => customerLink(one.customerId)],
     ["Reason", (one) => one.reason], ["Outcome", (one) => words(one.outcome)],
     ["More", (one) => button("Details", () => showValue("Change", one), "plain")],
   ].filter(Boolean), items, none);
@@ -1071,7 +1042,8 @@ const ACTIONS = {
   },
   extend(customer) {
     const isOver = (item) => ["expired", "revoked"].includes(item.status);
-    const keys = new Set(customer.environments.flatMap((one) => one.subscriptions.filter((item) => !isOver(item)).map((item) => `${item.environment} ${item.originalTransactionId}`)));
+    const keys = new Set(customer.environments.flatMap((one) =>
+      one.subscriptions.filter((item) => !isOver(item)).map((item) => `${item.environment} ${item.originalTransactionId}`)));
     const list = chains(customer).filter((chain) => keys.has(chain.key)), [field, chosen] = purchaseField(list);
     const requestIdentifier = randomId();
     return list.length && {
@@ -1093,8 +1065,7 @@ const ACTIONS = {
   attribute(customer, name) {
     const before = (attribute) => customer.attributes?.[attribute]?.value ?? null;
     return customer.ids.length && {
-      title: "Set an attribute",
-      fields: [{ name: "attribute", label: "Attribute", hint: "Such as $email or plan." },
+      title: "Set an attribute", fields: [{ name: "attribute", label: "Attribute", hint: "Such as $email or plan." },
         { name: "value", label: "Value", isOptional: true, hint: "Empty removes the attribute." }],
       effect: ({ attribute, value }) => attribute && [
         value ? `${attribute} becomes “${value}”.` : `${attribute} is removed.`,
