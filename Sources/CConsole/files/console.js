@@ -2,9 +2,7 @@
 // The console: a client of the server's API. It asks /v1 with a key that a person pastes, and whatever it can do the
 // key may do. The key, the person's name and the places visited are in the tab's session storage, and nowhere else.
 "use strict";
-
 // MARK: - Text and elements
-
 // Characters that nobody sees or that reorder their neighbours, spaces that look like a space, and marks upon marks.
 const UNSEEN = /[\p{C}\p{Zl}\p{Zp}\u115f\u1160\u2800\u3164\uffa0]|(?! )\p{Zs}|(?<=\p{M}{4})\p{M}/gu;
 
@@ -46,7 +44,6 @@ const ATTRIBUTES = new Set(("class id for type name role scope required hidden s
   "spellcheck maxlength datetime data-label data-state x y x1 x2 y1 y2 width height d").split(" "));
 // These have text alone as content.
 const ONLY_TEXT = new Set(["option", "title", "text"]);
-
 /** Makes an element. Attributes are the page's own words, and `on…` listens. Children are elements or text. */
 function make(name, attributes = {}, ...children) {
   const [, drawing, local] = /^(svg:)?(.*)$/.exec(name);
@@ -76,7 +73,6 @@ const listen = (action) => (event) => { event.preventDefault(); action(); };
 const button = (label, action, style) => make("button", { type: "button", class: style, onclick: action }, label);
 const count = (number) => Number(number).toLocaleString("en-GB");
 const plural = (number, one, many = one + "s") => `${count(number)} ${number === 1 ? one : many}`;
-
 // "renewalDisabled" and "subscription.renewalDisabled" as words, and what support calls otherwise.
 const [NO_ACCESS, ACCESS] = ["charge failed, no access", "charge failed, access goes on"];
 const WORDS = new Map(Object.entries({ renewalInfo: "renewal information", "subscription.retryEntered": NO_ACCESS,
@@ -84,9 +80,7 @@ const WORDS = new Map(Object.entries({ renewalInfo: "renewal information", "subs
 const words = (name) => String(name ?? "").split(", ").map((one) => WORDS.get(one) ??
   one.replace(/([a-z])([A-Z])/g, "$1 $2").replace(/\./g, ": ").replace(/^grant\b/, "gift")
     .replace(/ ([A-Z])(?![A-Z])/g, (found) => found.toLowerCase())).join(", ");
-
 // MARK: - Times
-
 const HOUR = 3_600_000, DAY = 24 * HOUR;
 const DATE = { day: "numeric", month: "short", year: "numeric" }, CLOCK = { hour: "2-digit", minute: "2-digit" };
 const FORMATS = Object.fromEntries(Object.entries({
@@ -111,7 +105,6 @@ function distance(value, now) {
 }
 
 // MARK: - The session
-
 const STORE = "quittance-console";
 let session = { by: "", places: {}, at: 0, ...JSON.parse(sessionStorage.getItem(STORE) ?? "{}") };
 // What GET /v1/key says of the key.
@@ -141,7 +134,6 @@ class Refused extends Error {
 }
 
 const INVALID = "The key is no longer valid: it was revoked, or it has expired. Sign in with another key.";
-
 /** Sends a request with the key, and returns the answer. */
 async function ask(method, path, query = {}, body = undefined) {
   const key = session.key;
@@ -151,8 +143,7 @@ async function ask(method, path, query = {}, body = undefined) {
   try {
     response = await fetch(path + (search.length ? "?" + search.join("&") : ""), {
       method, headers: { Authorization: `Bearer ${key}` }, cache: "no-store", credentials: "omit",
-      redirect: "error", body: body === undefined ? undefined : JSON.stringify(body),
-    });
+      redirect: "error", body: body === undefined ? undefined : JSON.stringify(body), });
   } catch {
     throw new Refused(0, { message: "The server does not answer.", code: "unreachable" });
   }
@@ -164,7 +155,6 @@ async function ask(method, path, query = {}, body = undefined) {
 }
 
 const get = (path, query) => ask("GET", path, query);
-
 /** A path with texts in it. */
 function path(parts, ...values) {
   return parts.reduce((whole, part, index) => {
@@ -178,7 +168,6 @@ function path(parts, ...values) {
 // What roles may do: `support` changes what a customer has, and only `server` links ids.
 const READERS = ["read", "support", "server"];
 const may = { change: () => READERS.indexOf(who?.role) > 0, link: () => who?.role === "server" };
-
 // A server refuses a revoked key within a second, and the page must say so within two.
 const KEY_CHECK = 800;
 let isChecking = false;
@@ -204,7 +193,6 @@ function announce(message) {
 }
 
 // MARK: - Sign in
-
 function showSignIn(reason) {
   document.title = "Sign in – Quittance console";
   const key = make("input", { id: "key", type: "password", required: true, autocomplete: "off", spellcheck: "false" });
@@ -254,13 +242,11 @@ function start(found) {
       make("div", { class: "bar app" }, product(who.bundleId), make("span", {}, "Times are UTC"),
         make("span", {}, text(who.name), " ", badge("", who.role)),
         isTime(who.expiresAt) && make("span", {}, "This key expires on ", time(who.expiresAt)))),
-    make("p", { id: "notice", class: "notice", role: "alert", hidden: true }),
-    make("main", { id: "main" }));
+    make("p", { id: "notice", class: "notice", role: "alert", hidden: true }), make("main", { id: "main" }));
   show();
 }
 
 // MARK: - Places
-
 // The address never changes: a place, which may have an id, is in the tab's storage, and the history has its number.
 function go(place) {
   replace(place, session.at + 1);
@@ -271,7 +257,6 @@ function go(place) {
 
 const VIEWS = { overview: showOverview, find: showFind, customer: showCustomer, audit: showAudit };
 let turn = 0;
-
 // As many places as a browser's history has.
 function replace(place, at = session.at) {
   const old = Object.entries(session.places).filter(([number]) => number < at && number > at - 50);
@@ -314,7 +299,6 @@ function page(title, ...children) {
 
 const problem = (error) => make("p", { class: "problem", role: "alert" }, error.message);
 const card = (title, ...children) => make("section", { class: "card" }, make("h2", {}, title), ...children);
-
 /** Something that arrives later than the rest of its page. */
 function later(promise, render) {
   const node = make("div", { class: "later" }, make("p", { class: "quiet wait" }, "Loading…"));
@@ -325,9 +309,7 @@ function later(promise, render) {
 }
 
 // MARK: - Tables
-
 const PAGE = 20;
-
 /** A table that shows 20 rows at once. A column is its title and what it shows of a row. */
 function table(caption, columns, rows, none = "None.") {
   if (!rows.length) return quiet(none);
@@ -349,15 +331,13 @@ function table(caption, columns, rows, none = "None.") {
   const last = button("Oldest", () => turnTo(Math.floor((rows.length - 1) / PAGE) * PAGE), "plain");
   const node = make("div", { class: "rows" }, make("table", { role: "table" }, make("caption", {}, caption),
       make("thead", { role: "rowgroup" }, make("tr", { role: "row" }, columns.map(([title]) =>
-        make("th", { role: "columnheader", scope: "col", "data-label": title }, title)))),
-      body),
+        make("th", { role: "columnheader", scope: "col", "data-label": title }, title)))), body),
     rows.length > PAGE && make("p", { class: "pager" }, back, forth, last, range));
   turnTo(0);
   return node;
 }
 
 // MARK: - Small things that several pages show
-
 const ENVIRONMENTS = {
   Production: ["production", "production"], Sandbox: ["sandbox", "sandbox"], Xcode: ["xcode", "xcode"],
   LocalTesting: ["xcode", "localTesting"],
@@ -365,7 +345,6 @@ const ENVIRONMENTS = {
 const environmentStyle = (name) => ENVIRONMENTS[name]?.[0] ?? "xcode";
 const environmentQuery = (name) => ENVIRONMENTS[name]?.[1];
 const environment = (name) => name && badge(environmentStyle(name), name);
-
 const isUUID = (id) => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id);
 // People know the app's own ids, and not the account tokens.
 const best = (ids) => ids.find((id) => !isUUID(id)) ?? ids[0];
@@ -403,13 +382,11 @@ const gained = (event) => {
   return [...[...after].filter((name) => !before.has(name)).map((name) => [true, name]),
     ...[...before].filter((name) => !after.has(name)).map((name) => [false, name])];
 };
-
 // What says why access began or ended, the best first. Several events tell the same.
 const WHY = ["purchase.refunded", "purchase.refundReversed", "purchase.denied", "purchase.allowed",
   "purchase.shareEnded", "subscription.revoked", "subscription.priceIncreaseRefused", "subscription.expired",
   "subscription.retryEntered", "subscription.stale", "grant.made", "grant.ended", "subscription.started",
   "subscription.recovered", "purchase.made", "purchase.accessEnded"];
-
 /** Each beginning and end of access, once for a purchase and minute. */
 function accessChanges(events) {
   const found = new Map(), rank = (event) => (WHY.indexOf(event.kind) + 1) || WHY.length + 1;
@@ -456,8 +433,7 @@ function lines(value) {
     all.slice(0, bound).map((line) => {
       const found = /: ([1-3]\d{12}),?$/.exec(line);
       return make("div", {}, line, found && make("span", { class: "quiet" }, `   ${moment(Number(found[1]))}`));
-    }),
-    all.length > bound && make("div", {}, `… ${plural(all.length - bound, "line")} more`));
+    }), all.length > bound && make("div", {}, `… ${plural(all.length - bound, "line")} more`));
 }
 
 /** A panel above the page. It gives the focus back. */
@@ -479,7 +455,6 @@ function showValue(title, value) {
 }
 
 // MARK: - The front page
-
 /** A concern with the times of this page. Commands are for those who have a terminal. */
 function concern({ code, message }) {
   const said = message.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (found) => moment(Date.parse(found)));
@@ -491,8 +466,7 @@ function concern({ code, message }) {
 async function showOverview() {
   const found = await get("/v1/overview"), customers = get("/v1/customers", { newest: true, limit: PAGE });
   const tile = (title, value, isBad, note) => make("div", { class: isBad ? "tile bad" : "tile" },
-    make("div", { class: "quiet" }, title), make("div", { class: "big" }, value),
-    note && small(note));
+    make("div", { class: "quiet" }, title), make("div", { class: "big" }, value), note && small(note));
   const waiting = may.link() ? found.waitingEndpoints ?? [] : [], unknown = found.unknownProducts ?? [];
   const concerns = found.concerns ?? [];
   const newest = found.newestNotificationAt;
@@ -505,15 +479,14 @@ async function showOverview() {
         isTime(newest) && time(newest)),
       may.link() && tile("Webhooks waiting", count(waiting.length), waiting.length > 0),
       tile("Failed jobs", `${found.failedJobsArePartial ? "at least " : ""}${count(found.failedJobs ?? 0)}`,
-        found.failedJobs > 0),
-      tile("Unknown products", count(unknown.length), unknown.length > 0)),
+        found.failedJobs > 0), tile("Unknown products", count(unknown.length), unknown.length > 0)),
     card("Notifications of the App Store", bars(found.notifications ?? [])),
     waiting.length > 0 && card("Webhooks waiting", table("Webhooks whose events wait", [
       ["Webhook", (one) => one.url], ["State", (one) => words(one.state)],
-      ["More", (one) => button("Details", () => showValue("Webhook", one), "plain")],
-    ], waiting)),
+      ["More", (one) => button("Details", () => showValue("Webhook", one), "plain")], ], waiting)),
     unknown.length > 0 && card("Bought, and not in the configuration", table("Unknown products", [
-      ["Product", (one) => product(one.productId)], ["Purchases", (one) => one.count === undefined ? "–" : count(one.count)],
+      ["Product", (one) => product(one.productId)],
+      ["Purchases", (one) => one.count === undefined ? "–" : count(one.count)],
     ], unknown)), make("div", { class: "columns" },
       card("Newest customers", later(customers, (list) => customerList(list.items, "No customer yet."))),
       card("Newest events", later(Promise.all([get("/v1/events", { newest: true, limit: PAGE }), customers]),
@@ -537,23 +510,19 @@ function bars(hours) {
       const hour = hours[Math.floor(part * hours.length / 4)];
       const name = `${moment(hour.from, "day")} ${moment(hour.from, "hour")}`;
       return make("svg:text", { x: `${part * 25}%`, y: 115 }, name);
-    }),
-    make("svg:text", { x: "0", y: 11 }, `at most ${count(most)} an hour`));
+    }), make("svg:text", { x: "0", y: 11 }, `at most ${count(most)} an hour`));
   return [quiet(`${plural(total, "notification")} in the last ${plural(hours.length, "hour")}`), drawing,
     make("details", {}, make("summary", {}, "The same as a table"), table("Notifications an hour", [
-      ["Hour", (hour) => time(hour.from)], ["Notifications", (hour) => count(hour.count)],
-    ], [...hours].reverse()))];
+      ["Hour", (hour) => time(hour.from)], ["Notifications", (hour) => count(hour.count)], ], [...hours].reverse()))];
 }
 
 // MARK: - Find
-
 // An order id has capital letters and digits. Only the App Store knows it, so asking costs a second click.
 const isOrder = (id) => /^(?=.*[A-Z])[A-Z0-9]{6,64}$/.test(id);
 
 async function showFind({ words: id }) {
   const [byEmail, begun] = await Promise.all([id.includes("@") ? get("/v1/customers", { email: id }) : { items: [] },
-    get("/v1/customers", { prefix: id, limit: PAGE }).catch(() => ({ items: [] })),
-  ]);
+    get("/v1/customers", { prefix: id, limit: PAGE }).catch(() => ({ items: [] })), ]);
   const customers = [...new Map([...byEmail.items, ...begun.items].map((item) => [item.ids[0], item])).values()];
   const isExact = (item) => item.ids.includes(id) || byEmail.items.includes(item);
   const exact = customers.filter(isExact);
@@ -576,8 +545,7 @@ async function showFind({ words: id }) {
       quiet(`These are the first ${PAGE}. Type more of the id.`)),
     !customers.length && make("p", { class: "card" }, refusal || "No customer has an id that begins so.", make("br"),
       make("span", { class: "quiet" }, "You can look for an id of the app and its beginning, an e-mail address, the " +
-        "number of a transaction, and the order id in Apple's e-mail.")),
-    isOrder(id) && card("Is it an order id?",
+        "number of a transaction, and the order id in Apple's e-mail.")), isOrder(id) && card("Is it an order id?",
       make("p", {}, "An order id is in the e-mail from Apple, for example MV5G8XK2PQ. Only the App Store knows which " +
         "purchase it is. Asking changes nothing."),
       button("Ask the App Store", () => open(id), "main")));
@@ -589,7 +557,6 @@ async function showFind({ words: id }) {
 }
 
 // MARK: - The customer
-
 async function showCustomer({ id, pick }, isFound = () => {}) {
   const { items } = await get(path`/v1/support/${id}`);
   isFound();
@@ -624,8 +591,7 @@ async function showCustomer({ id, pick }, isFound = () => {}) {
           index === 0 && small("main id"))))),
         card("Attributes", make("dl", {}, Object.entries(customer.attributes ?? {}).map(([key, value]) => [
           make("dt", {}, key), make("dd", {}, value.value ?? "–", small("since ", time(value.updatedAt)))])),
-          !Object.keys(customer.attributes ?? {}).length && quiet("None.")),
-        make("section", { class: "card" },
+          !Object.keys(customer.attributes ?? {}).length && quiet("None.")), make("section", { class: "card" },
           small("Which purchases count: those of ", customer.counted.join(" and ") || "no environment")))),
     card("Notifications and documents of the App Store", quiet("The ten that were signed last."), table(
       "Documents, the newest first", [
@@ -641,8 +607,7 @@ async function showCustomer({ id, pick }, isFound = () => {}) {
           quiet("The newest 100."), eventTable(recent, false, "None.")];
       })),
     isOwned && card("Audit", later(get("/v1/audit", { customerId: name, limit: PAGE }),
-      (list) => auditTable(list.items, false, "Nobody has changed anything.", customer.grants))),
-  ].filter(Boolean);
+      (list) => auditTable(list.items, false, "Nobody has changed anything.", customer.grants))), ].filter(Boolean);
 }
 
 const documentButton = (id, place) => id && button("Document", () => showDocument(id, place), "plain");
@@ -659,8 +624,8 @@ function environmentCard(customer, one) {
     one.timeline?.length > 0 && timeline(one.timeline, customer.asOf, one.timelineOmitted, name),
     make("h3", {}, "Access now"),
     table("Access now", [["May use", (item) => item.name], ["Until", (item) => time(item.until, "no end")],
-      ["Because of", (item) => words(item.reason)], ["Product", (item) => item.productId ? product(item.productId) : "a gift"],
-    ], one.entitlements, "Nothing."),
+      ["Because of", (item) => words(item.reason)],
+      ["Product", (item) => item.productId ? product(item.productId) : "a gift"], ], one.entitlements, "Nothing."),
     gifts.length > 0 && [make("h3", {}, "Gifts"), table("Gifts", [
       ["Gives", (gift) => gift.entitlement], ["From", (gift) => time(gift.from)],
       ["Until", (gift) => time(gift.until, "no end")], ["Why", (gift) => gift.why], ["By", (gift) => gift.by],
@@ -693,7 +658,6 @@ function purchaseState(item, now) {
 }
 
 // MARK: - The time line
-
 const STATES = {
   trial: "trial", offer: "offer", paid: "paid", chargedAhead: "charged ahead", grace: "grace: the charge failed",
   retry: "no access: Apple retries the charge", gap: "no access", upgraded: "upgraded", revoked: "refunded or revoked",
@@ -760,8 +724,7 @@ function timeline(entries, now, omittedOnes, place) {
     make("figcaption", {}, "Time line", isPast && `, which ended ${distance(last, now)}`),
     make("div", { class: "lanes", "aria-hidden": "true" }, shown.map((lane) => make("div", { class: "lane" },
         make("div", { class: "small" }, product(laneName(lane)), lane.productId && lane.entitlement &&
-          ` gives ${lane.entitlement}`),
-        make("svg:svg", { class: "lane-drawing", width: "100%", height: LANE },
+          ` gives ${lane.entitlement}`), make("svg:svg", { class: "lane-drawing", width: "100%", height: LANE },
           marks.map(([value]) => upright("grid", value)),
           (lane.bands ?? []).map((band) => drawBand(band, at, now, end, place)), !isPast && upright("now", now),
           (lane.marks ?? []).map((mark) => make("svg:svg", { class: "mark-at", x: `${at(mark.at)}%`, y: 15 },
@@ -774,14 +737,14 @@ function timeline(entries, now, omittedOnes, place) {
         marks.map(([value, label]) => make("svg:text", { class: "tick", x: `${at(value)}%`, y: 13 }, label)))),
     make("p", { class: "legend small", "aria-hidden": "true" }, states.map((state) => make("span", {},
       make("svg:svg", { width: 16, height: 12 },
-        make("svg:rect", { class: bandStyle(state), x: 0.5, y: 0.5, width: 15, height: 11 })), stateName(state, place)))),
+        make("svg:rect", { class: bandStyle(state), x: 0.5, y: 0.5, width: 15, height: 11 })),
+      stateName(state, place)))),
     lanes.length > MOST_LANES && quiet(`${plural(lanes.length - MOST_LANES, "older line")} only in the table beneath.`),
     omitted > 0 && quiet(`${plural(omitted, "earlier transaction")} only among the purchases.`),
     make("details", {}, make("summary", {}, "The time line as a table"), table("The time line, the newest first", [
       ["From", (row) => time(row.at)], ["To", (row) => row.state ? time(row.to, "no end") : ""],
       ["What", (row) => row.what], ["Of", (row) => product(laneName(row.entry))],
-      ["Transaction", (row) => row.transactionId],
-    ], rows)));
+      ["Transaction", (row) => row.transactionId], ], rows)));
   fitting.observe(figure);
   return figure;
 }
@@ -806,22 +769,19 @@ const fitting = new ResizeObserver((entries) => entries.forEach(({ target }) => 
 }));
 
 const laneName = (lane) => lane.productId ?? (lane.kind === "grant" ? `Gift of ${lane.entitlement}` : lane.id);
-
 /** A band with its name. What has no known end is drawn until now, if not longer. */
 function drawBand({ state, from, to }, at, now, end, place) {
   const isOpen = to === undefined && ["paid", "given"].includes(state);
   const begin = at(from), width = Math.max(NARROWEST, at(to ?? (isOpen ? end : now)) - begin);
   const rest = to > end ? `, until ${moment(to, "date")} →` : isOpen ? ", no end →" : "";
-  const name = stateName(state, place), label = make("svg:text", { class: "band-name", x: 6, y: 14 }, name + rest);
+  const name = stateName(state, place), label = make("svg:text", { class: "band-name", x: 9, y: 14 }, name + rest);
   sayings.set(label, [name + rest, name, name.split(":")[0]]);
   return make("svg:svg", { x: `${begin}%`, y: 5, height: 20, width: `${width}%`, "data-state": state },
     make("svg:title", {}, `${name}, ${moment(from)} to ${isTime(to) ? moment(to) : "no end"}`),
-    make("svg:rect", { class: bandStyle(state), x: 0.5, y: 0.5, width: "100%", height: 19 }),
-    width > 2 && label);
+    make("svg:rect", { class: bandStyle(state), x: 0.5, y: 0.5, width: "100%", height: 19 }), width > 2 && label);
 }
 
 // MARK: - A document
-
 const LONGEST_DOCUMENT = 20_000;
 
 async function showDocument(id, place) {
@@ -851,7 +811,6 @@ async function showDocument(id, place) {
 }
 
 // MARK: - Audit
-
 /** What was done, in the words of support. The list of gifts says what they gave. */
 function change({ operation, subject = "", at }, grants) {
   const rest = subject.split(" ").filter((one) => !isUUID(one)).join(" "), ids = subject.split(" ");
@@ -868,8 +827,7 @@ function auditTable(items, withCustomer, none, grants = []) {
       one.by && one.keyName && small("with the key ", one.keyName)]],
     ["What", (one) => change(one, grants)], withCustomer && ["Customer", (one) => customerLink(one.customerId)],
     ["Reason", (one) => one.reason], ["Outcome", (one) => words(one.outcome)],
-    ["More", (one) => button("Details", () => showValue("Change", one), "plain")],
-  ].filter(Boolean), items, none);
+    ["More", (one) => button("Details", () => showValue("Change", one), "plain")], ].filter(Boolean), items, none);
 }
 
 async function showAudit(place) {
@@ -890,7 +848,6 @@ async function showAudit(place) {
 }
 
 // MARK: - What support may do
-
 /** The purchases of a customer, each once, the newest first. */
 function chains(customer) {
   const found = new Map();
@@ -906,7 +863,6 @@ function chains(customer) {
 
 // More purchases than this are no list to choose from.
 const MOST_CHOICES = 200;
-
 /** A field that chooses a purchase, and the purchase that is chosen. */
 function purchaseField(list) {
   const options = list.slice(0, MOST_CHOICES).map((chain) =>
@@ -933,7 +889,6 @@ function until(typed, now) {
 
 const undone = (reason) => `undone: ${reason}`.slice(0, 500);
 const onlyServer = (what) => !may.link() && `Only a server key can ${what} again.`;
-
 /**
  * Each makes a panel for a customer, or nothing if it does not apply: fields, what will happen (nothing while a field
  * is empty, a text that asks for a correction, or sentences), and the request, with what undoes it. `twice` asks again.
@@ -961,7 +916,8 @@ const ACTIONS = {
           one.subscriptions.some((item) => item.hasAccess && item.willRenew));
         return [`${name} may use ${entitlement} until ${moment(end)} UTC, at once and without paying (${place}).`,
           customer.environments.some((one) => one.entitlements.some((item) => item.name === entitlement &&
-            item.environment === place && !(item.until < end))) && "The customer has it as long or longer without this.",
+            item.environment === place && !(item.until < end))) &&
+            "The customer has it as long or longer without this.",
           "The App Store is not told.", pays && "The customer's subscription goes on, and Apple charges it as before."];
       },
       async run({ entitlement, until: typed, place, reason, by }) {
@@ -969,8 +925,7 @@ const ACTIONS = {
           { id, entitlement, until: until(typed, customer.asOf), why: reason, by, new: false });
         return { done: `${name} has ${grant.entitlement} until ${moment(grant.until)} UTC.`,
           undo: ["End this gift", () => ask("POST", path`/v1/customers/${name}/grants/${grant.id}/end`, {}, { by })] };
-      },
-    };
+      }, };
   },
   endGift(customer, name, given) {
     const list = customer.grants.filter((grant) => grant.isActive);
@@ -986,8 +941,7 @@ const ACTIONS = {
         const again = { id: randomId(), entitlement, why, by, new: false, until: end, forever: !isTime(end) };
         return { done: `The gift of ${entitlement} has ended.`, undo: ["Give it again", () =>
           ask("POST", path`/v1/customers/${name}/grants`, { environment: environmentQuery(place) }, again)] };
-      },
-    };
+      }, };
   },
   move(customer, name) {
     const list = chains(customer), [field, chosen] = purchaseField(list);
@@ -1007,8 +961,7 @@ const ACTIONS = {
         const owners = before.map((one) => one === customer.ids[0] ? name : one).join(", ");
         return { done: `${product} belongs to ${to}.`, undo: before.length > 0 && before.length <= 10 &&
           [`Move it back to ${owners}`, () => move({ customers: before, reason: undone(reason), new: false })] };
-      },
-    };
+      }, };
   },
   deny: (customer) => denial(customer, false, "Deny a purchase", "deny", "allow", (chain) => [
     `${chain.name} (${chain.id}) gives nothing from now on, although it was bought, until somebody allows it.`,
@@ -1037,13 +990,13 @@ const ACTIONS = {
         const found = await ask("POST", "/v1/backfill", chosen(values).query, { transactionId: chosen(values).id });
         return { done: !found.complete ? "The App Store has not told all of it yet. The server goes on by itself."
           : `It answered: ${plural(found.recorded, "new document")}, ${count(found.alreadyKnown)} already known.` };
-      },
-    };
+      }, };
   },
   extend(customer) {
     const isOver = (item) => ["expired", "revoked"].includes(item.status);
     const keys = new Set(customer.environments.flatMap((one) =>
-      one.subscriptions.filter((item) => !isOver(item)).map((item) => `${item.environment} ${item.originalTransactionId}`)));
+      one.subscriptions.filter((item) => !isOver(item)).map((item) =>
+        `${item.environment} ${item.originalTransactionId}`)));
     const list = chains(customer).filter((chain) => keys.has(chain.key)), [field, chosen] = purchaseField(list);
     const requestIdentifier = randomId();
     return list.length && {
@@ -1059,8 +1012,7 @@ const ACTIONS = {
         const found = await ask("POST", path`/v1/subscriptions/${id}/extension`, query,
           { extendByDays: Number(days), extendReasonCode: Number(code), requestIdentifier });
         return { done: `The next renewal is on ${moment(found.effectiveDate)} UTC.` };
-      },
-    };
+      }, };
   },
   attribute(customer, name) {
     const before = (attribute) => customer.attributes?.[attribute]?.value ?? null;
@@ -1075,8 +1027,7 @@ const ACTIONS = {
           { attributes: { [attribute]: { value: one } }, new: false });
         await set(value || null);
         return { done: "The attribute is set.", undo: ["Set it back", () => set(before(attribute))] };
-      },
-    };
+      }, };
   },
 };
 
@@ -1090,8 +1041,7 @@ function denial(customer, isDenied, title, verb, opposite, effect) {
       await send(verb, reason);
       return { done: `${name} is ${isDenied ? "allowed" : "denied"}.`,
         undo: [isDenied ? "Deny it again" : "Allow it again", () => send(opposite, undone(reason))] };
-    },
-  };
+    }, };
 }
 
 /** Takes an id of the customer away. The first id names the customer in events, and stays. */
@@ -1103,8 +1053,7 @@ function separation(customer, title, label, effect, send, undo, ids = customer.i
       const rest = customer.ids[0];
       return { done: await send(id, rest, reason), next: best(customer.ids.filter((one) => one !== id)),
         undo: may.link() && [undo, () => ask("POST", path`/v1/customers/${rest}/aliases`, {}, { alias: id })] };
-    },
-  };
+    }, };
 }
 
 function actionsCard(customer, name) {
@@ -1124,8 +1073,7 @@ function act(key, customer, given = {}) {
   const rows = fields.map((field) => {
     const id = `field-${field.name}`, hint = field.hint && `hint-${field.name}`;
     const shared = { id, required: !field.isCheck && !field.isOptional, "aria-describedby": hint };
-    const input = field.options
-      ? make("select", shared, field.options.map(([value, label]) =>
+    const input = field.options ? make("select", shared, field.options.map(([value, label]) =>
         make("option", { value, selected: value === field.value }, label)))
       : make("input", { ...shared, type: field.isCheck ? "checkbox" : "text", autocomplete: "off", spellcheck: "false",
         value: field.value, maxlength: field.maxlength });
@@ -1141,8 +1089,7 @@ function act(key, customer, given = {}) {
   const send = make("button", { class: "main" });
   const form = make("form", { onsubmit: listen(submit), oninput: () => update() }, rows, effect,
     make("p", { class: "quiet small" }, "Fields with * are needed. The audit list shows it with your key, ", who.name,
-      "."), failure,
-    make("p", { class: "buttons" }, button("Cancel", () => node.close(), "plain"), send));
+      "."), failure, make("p", { class: "buttons" }, button("Cancel", () => node.close(), "plain"), send));
   let isSure;
   const node = panel(action.title, form);
   update();
@@ -1154,7 +1101,8 @@ function act(key, customer, given = {}) {
     const said = action.effect(values());
     const empty = fields.filter(({ name }) => inputs.get(name).required && !inputs.get(name).value.trim());
     effect.replaceChildren(make("b", {}, "What will happen"),
-      ...[said || `Fill in first: ${empty.map((field) => field.label).join(", ")}.`].flat().filter(Boolean).map((one) => make("p", {}, one)));
+      ...[said || `Fill in first: ${empty.map((field) => field.label).join(", ")}.`].flat().filter(Boolean)
+        .map((one) => make("p", {}, one)));
     if (sure && action.twice) effect.append(make("p", { class: "problem", role: "alert" }, action.twice));
     text(!action.twice ? action.title : sure ? "Yes, do it" : "Go on", send)
       .classList.toggle("danger", Boolean(sure && action.twice));
@@ -1200,7 +1148,6 @@ function act(key, customer, given = {}) {
 }
 
 // MARK: - Start
-
 addEventListener("popstate", (event) => {
   if (!who) return;
   keep({ at: event.state?.at ?? 0 });
