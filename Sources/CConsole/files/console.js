@@ -993,10 +993,8 @@ const ACTIONS = {
       }, };
   },
   extend(customer) {
-    const isOver = (item) => ["expired", "revoked"].includes(item.status);
-    const keys = new Set(customer.environments.flatMap((one) =>
-      one.subscriptions.filter((item) => !isOver(item)).map((item) =>
-        `${item.environment} ${item.originalTransactionId}`)));
+    const keys = new Set(customer.environments.flatMap((one) => one.subscriptions.filter((item) => item.hasAccess)
+      .map((item) => `${item.environment} ${item.originalTransactionId}`)));
     const list = chains(customer).filter((chain) => keys.has(chain.key)), [field, chosen] = purchaseField(list);
     const requestIdentifier = randomId();
     return list.length && {
