@@ -439,6 +439,16 @@ def panels(demo, console):
     console.shows("merged")
     act("Undo a merge", id="merged", reason="somebody else")
     check("merged" not in demo.ask("/v1/customers/anna")["ids"])
+    check("Undo a merge" not in console.text())
+
+    # Several events tell of a refund, and one of them that it took the access.
+    demo.play("/customers/cleo/refund")
+    demo.advance(1)
+    console.find("cleo", "purchase: refunded")
+    rows = console.value("[...document.querySelectorAll('tr')].map((one) => one.innerText)")
+    lost = [row for row in rows if "− pro" in row]
+    assert len(lost) == 1 and "purchase: refunded" in lost[0], lost
+    check("Extend at Apple" not in console.text())
     return {"done": done}
 
 
