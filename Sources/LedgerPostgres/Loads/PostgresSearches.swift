@@ -84,7 +84,7 @@ extension PostgresLedgerStorage {
             let bound: PostgresValue = place == "number" ? .integer(Int64(last) ?? 0) : .text(last)
             let search = PostgresStatement(
                 """
-                SELECT DISTINCT ON (\(place)) \(place)::text, number, is_established, consented_at, ids, grants
+                SELECT DISTINCT ON (\(place)) \(place)::text AS place, number, is_established, consented_at, ids, grants
                 FROM quittance.customers
                 WHERE \(condition) AND \(place) \(isDescending ? ">=" : "<=") $\(count + 1) AND app = $\(count + 2)
                 ORDER BY \(order) LIMIT $\(count + 3)
