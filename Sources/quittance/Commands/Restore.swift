@@ -67,14 +67,9 @@ struct Restore: AsyncParsableCommand {
         let verifier = try composition.verifier(checkingRevocation: false)
         guard let backup else {
             return try await endingOnDamage {
+                if !force { try await requireErasures(composition) }
                 let erased = try await composition.withStorage(.working) { storage in
                     let service = composition.service(storage, verifier)
-                    // A database needs its epoch in any case, and other servers may have the erasures.
-                    if !force, composition.isInFile, let path = composition.erasureJournalPath,
-                        let concern = try await service.ledger.erasureConcern(at: path, isOnly: true)
-                    {
-                        throw Terminal.failure("\(concern).", "Nothing was changed; pass --force to accept the loss.")
-                    }
                     // The events of the erasures belong to the new epoch: lost events may have had the next numbers.
                     try await storage.beginEpoch(at: composition.now())
                     return try await eraseAgain(composition, service, from: nil)
@@ -200,6 +195,17 @@ struct Restore: AsyncParsableCommand {
             changes.marks.epochs = marks
             return .commit(changes, ())
         }
+    }
+
+    /// Refuses a new epoch of a ledger in a file if the journal of erasures lacks some: the epoch alone would not end
+    /// this. A database needs its epoch in any case, and other servers may have the erasures.
+    private func requireErasures(_ composition: Composition) async throws {
+        guard composition.isInFile, let path = composition.erasureJournalPath else { return }
+        let storage = try await composition.opened(.checking)
+        let concern = try await Ledger(storage: storage).erasureConcern(at: path, isOnly: true)
+        try storage.close()
+        guard let concern else { return }
+        throw Terminal.failure("\(concern).", "Nothing was changed; pass --force to accept the loss.")
     }
 
     /// Repeats the erasures in the journals of the ledger and of the backup.
