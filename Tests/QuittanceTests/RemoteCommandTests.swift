@@ -57,11 +57,12 @@ import Testing
         ("grants list ANNA", "Did you mean “anna”?"), ("purchases evidence x", "A document's name is"),
     ]
 
-    /// These commands, and those of the page that work on a server.
+    /// These commands, and those of the page that work on a server. The audit list says who asked, which differs.
     private static func commands() throws -> [(words: [String], part: String)] {
         let found = try Project.text("docs/support.md").matches(of: /(?m)(?:^|`)quittance ([^`\n]+)/)
             .map { String($0.1) }
-        let others = found.filter { $0.prefixMatch(of: /products|jobs|events|watch|doctor/) == nil }.map { ($0, "") }
+        let local = /products|jobs|events|watch|doctor|audit/
+        let others = found.filter { $0.prefixMatch(of: local) == nil }.map { ($0, "") }
         return (known + others).map { command, part in
             let line = command.replacing(" --config quittance.json", with: "")
             let words = line.matches(of: /'([^']*)'|[^ ]+/).map { String($0.1 ?? $0.0) }

@@ -31,7 +31,7 @@ package enum ListAudit: NamedOperation {
             """,
         roles: .readers, [customer, from, to, after, limit], errors: [.invalidCursor],
         text: lines(
-            "at", "operation", "customerId:", "subject", "outcome", "keyName:key", "role:", "by:", "reason")
+            "at", "operation", "customerId:", "subject", "outcome", "keyName:", "role:", "by:", "reason")
     ) { request in
         let cursor = request[after]?.string
         guard cursor.map({ AuditEntry.time(of: $0) != nil }) ?? true else {
