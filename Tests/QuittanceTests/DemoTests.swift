@@ -132,7 +132,7 @@ import Testing
             let output = try await demo.shown()
             let console = try #require(output.firstMatch(of: /Its console +(http:\S+),/)?.output.1)
             let key = try #require(output.firstMatch(of: /A key for the console +(qt_\S+)/)?.output.1)
-            #expect(try demo.paste("curl -s \(console)/").hasPrefix("<!doctype html>"))
+            #expect(try demo.paste("curl -s \(console)/").hasPrefix("<!DOCTYPE html>"))
             let answer = try Self.json(demo.paste("curl -s \(console)/v1/key --oauth2-bearer \(key)"))
             #expect(answer["role"]?.string == "support" && answer["bundleId"]?.string == "com.example.notes")
             #expect(demo.end() == 0)
