@@ -69,7 +69,7 @@ ALWAYS = {
         "RenewalTerms.renewalPrice", "RenewalTerms.currency", "Commitment.totalBillingPeriods",
         "Commitment.expiresDate", "Commitment.price", "Commitment.currency", "Commitment.autoRenewProductId",
         "Purchase.type", "Purchase.inAppOwnershipType", "Purchase.price", "Purchase.currency", "Purchase.storefront",
-        "AppPurchase.originalApplicationVersion", "AppPurchase.receiptType"],
+        "AppPurchase.originalApplicationVersion", "AppPurchase.receiptType", "SendAttempt.at"],
     "a command makes grants without a key": ["Grant.key"],
     "the time of a removed attribute is forgotten some day": ["AttributeListValue.updatedAt"],
     "an event whose body is damaged lacks it": ["Event.effectiveAt"],
@@ -141,6 +141,7 @@ def seldom(world):
     call("getEvidence", id=page["items"][-1]["evidence"])
     call("getEvidence", id=page["items"][-1]["evidence"], explain="true")
     call("listAudit", limit=200)
+    call("showSupport", id="anna")
     endpoint = call("addWebhook", {"url": "http://127.0.0.1:9/"}, expect=201)["id"]
     call("testWebhook", id=endpoint)
     call("setAttributes", {"attributes": {"plan": {"value": "silver"}}}, id="anna")
