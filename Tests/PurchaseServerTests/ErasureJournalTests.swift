@@ -288,7 +288,8 @@ import Testing
 
     @Test(
         arguments: [
-            ("5 ", "7 ", 4), (" 1", " 9", 4), ("com.example", "com.examplf", 4), (" [0-9a-f]{32}$", " x", 4),
+            ("5 ", "7 ", 4), ("5 ", "x ", 4), (" 1", " 9", 4), (" 1", " 99999999999999999991", 4),
+            ("com.example", "com.examplf", 4), (" [0-9a-f]{32}$", " x", 4),
             (" [0-9a-f]{64} ", " \(String(repeating: "0", count: 64)) ", 3),
         ])
     func `a damaged last line repeats its erasure in a restore, as of no later time`(

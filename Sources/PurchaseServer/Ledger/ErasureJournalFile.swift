@@ -319,10 +319,11 @@ package struct ErasureSection: Hashable, Sendable {
         var before = header
         var time: Timestamp?
         for (place, line) in lines.enumerated() {
-            let isWhole = seal(Self.content(line), after: before, key) == line
-            before = line
             let record = Self.record(line)
-            if record == nil || !isWhole { found.damaged.append(place) }
+            // No journal has 2^48 lines. With a greater number, the next could overflow.
+            let isWhole = (record?.number ?? .max) >> 48 == 0 && seal(Self.content(line), after: before, key) == line
+            before = line
+            if !isWhole { found.damaged.append(place) }
             guard var record else { continue }
             if isWhole {
                 time = record.erasedAt
@@ -371,12 +372,11 @@ package struct ErasureSection: Hashable, Sendable {
 
     private static func record(_ line: Substring) -> ErasureRecord? {
         let words = line.split(separator: " ", omittingEmptySubsequences: false)
-        // No journal has so many lines. With a greater number, the next could overflow.
-        guard words.count == 5, let number = Int64(words[0]), number >> 48 == 0, let time = Int64(words[1]),
-            words[3].count == 64
-        else { return nil }
+        guard words.count == 5, words[3].count == 64 else { return nil }
+        // Of a damaged line the name alone counts, so that its number and its time need not be numbers.
         return ErasureRecord(
-            number: number, bundleId: String(words[2]), erasedAt: Timestamp(milliseconds: time), name: String(words[3]))
+            number: Int64(words[0]) ?? .max, bundleId: String(words[2]),
+            erasedAt: Timestamp(milliseconds: Int64(words[1]) ?? .max), name: String(words[3]))
     }
 }
 
