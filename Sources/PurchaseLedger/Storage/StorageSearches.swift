@@ -31,7 +31,8 @@ public struct EventSelection: Hashable, Sendable {
     public let kinds: Set<String>?
     /// The environment; `nil` for all environments. Events about a customer as such belong to each of them.
     public var environment: Environment?
-    /// The customers; `nil` for all customers. A search for some also finds the events in ``ofEachCustomer``.
+    /// The customers; `nil` for all customers. A search for some also finds the events that concern all customers, or
+    /// that may name a customer besides their own.
     public var customers: Set<Customer>?
     /// The most events that the search compares with the selection.
     public var among = 10_000
