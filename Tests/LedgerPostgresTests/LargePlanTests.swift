@@ -35,8 +35,8 @@ import Testing
         let storage = try await full.storage { $0.connections = 1 }
         for text in texts.sorted() {
             let plan = try await Self.plan(of: text, through: storage)
-            // Few chains have such an instant, and the index has no others. The records with an entry are sorted, and of
-            // the newest 20,000 documents the hours.
+            // Few chains have such an instant, and the index has no others. The records with an entry are sorted, and
+            // of the newest 20,000 documents the hours.
             let bounded = ["ORDER BY published_as_of DESC, home, scope", "entries @>", "received_at / 3600000"]
             let isBounded = bounded.contains { text.contains($0) }
             #expect(Plan(plan).faults.count { !isBounded || $0.contains("Seq Scan") } == 0, "\(text)\n\(plan)")
