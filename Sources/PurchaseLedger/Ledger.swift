@@ -265,7 +265,7 @@ extension Ledger {
     /// The chains of an app that have nothing more to give at `now`.
     func settledChains(of bundleId: String, at now: Timestamp) -> SettledChains {
         SettledChains(
-            at: now, catalogue: rules.catalogue(of: bundleId).stamp, keepsStale: rules.asksAppStore.contains(bundleId))
+            at: now, catalogue: rules.catalogue(of: bundleId), keepsStale: rules.asksAppStore.contains(bundleId))
     }
 
     private func holdings(

@@ -41,16 +41,25 @@ import Testing
                 }
                 return .commit(changes, ())
             }
-            func count(at day: Double, asks: Bool = false) async throws -> Int {
+            func chains(at day: Double, asks: Bool = false) async throws -> [ChainRecord] {
                 let settled = SettledChains(
-                    at: TestStore.day(day), catalogue: ledger.rules.catalogue(of: scope.bundleId).stamp,
+                    at: TestStore.day(day), catalogue: ledger.rules.catalogue(of: scope.bundleId),
                     keepsStale: asks)
-                return try await storage.load(.holdings(of: [id], in: [.production], besides: settled)).chains.count
+                let query = LedgerQuery.holdings(of: [id], in: [.production], besides: settled)
+                return Array(try await storage.load(query).chains.values)
+            }
+            func count(at day: Double, asks: Bool = false) async throws -> Int {
+                try await chains(at: day, asks: asks).count
             }
             #expect(try await count(at: 1000) == 100)
             _ = try await ledger.publishCatalogueChanges(at: TestStore.day(1000))
             #expect(try await count(at: 1000) == 2)
             #expect(try await count(at: 440) == 100)
+            // The last period begins on day 1170. Until the leeway of an hour is over, the one before counts too.
+            for (day, periods) in [(1169, 40), (1170.01, 2), (1170.1, 1), (1190, 1)] {
+                let loaded = try await chains(at: day).map(\.chain.transactions.count)
+                #expect(loaded == [periods, periods], "\(day)")
+            }
             // No document says how they ended.
             #expect(try await count(at: 1000, asks: true) == 100)
             #expect(try await count(at: 1300) == 0)

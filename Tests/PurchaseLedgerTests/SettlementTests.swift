@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
-import PurchaseLedger
 import TestWorld
 import Testing
+
+@testable import PurchaseLedger
 
 /// Tests which purchases a question about entitlements need not load.
 @Suite struct SettlementTests {
@@ -117,13 +118,62 @@ import Testing
         let token = try signed.transaction(product: product, until: until, type: type)
         _ = try await ledger.record([signed.evidence(transaction: token)], claimedBy: "anna", at: Facts.day(0))
         let id = CustomerID("anna", of: Facts.scope.bundleId)
-        let stamp = ledger.rules.catalogue(of: Facts.scope.bundleId).stamp
+        let catalogue = ledger.rules.catalogue(of: Facts.scope.bundleId)
         for (day, isOut) in [(1.0, false), (100, isSettled)] {
-            let settled = SettledChains(at: Facts.day(day), catalogue: stamp, keepsStale: false)
+            let settled = SettledChains(at: Facts.day(day), catalogue: catalogue, keepsStale: false)
             let found = try await ledger.storage.load(.holdings(of: [id], in: [.production], besides: settled))
             #expect(found.chains.isEmpty == isOut, "\(name) on day \(day)")
             #expect(found.unknownProducts[.production] == (isOut && product == "coins" ? ["coins"] : []))
         }
+    }
+
+    /// A change of the third of four months, after which their order alone no longer tells which counts.
+    struct Dependence: CustomTestStringConvertible, Sendable {
+        let testDescription: String
+        let make: @Sendable (inout TransactionStatement) -> Void
+
+        init(_ name: String, _ make: @escaping @Sendable (inout TransactionStatement) -> Void) {
+            (testDescription, self.make) = (name, make)
+        }
+    }
+
+    static let dependences = [
+        Dependence("upgraded") { $0.isUpgraded = true },
+        Dependence("another product") { $0.productId = "year" },
+        Dependence("another group") { $0.subscriptionGroup = "2" },
+        Dependence("the purchase event of the first month") { $0.webOrderLineItemId = "100" },
+        Dependence("not said whether renewed") { $0.transactionReason = nil },
+        Dependence("longer than the next") { $0.expiresDate = Facts.day(130) },
+        Dependence("begun with the next") { $0.purchaseDate = Facts.day(90) },
+        Dependence("stated by a receipt") { $0.source = Open(.receipt) },
+        Dependence("another chain") { $0.otherChain = "2" },
+    ]
+
+    private static func months(_ change: (inout TransactionStatement) -> Void = { _ in }) -> Chain {
+        var chain = Chain(Facts.key)
+        for number in 0..<4 {
+            let start = 30 * Double(number)
+            var month = Facts.transaction("\(number + 1)", signed: start, from: start, until: start + 30)
+            (month.webOrderLineItemId, month.transactionReason) = ("\(number + 100)", Open(number == 0 ? .purchase : .renewal))
+            month.subscriptionGroup = "1"
+            if number == 2 { change(&month) }
+            chain.take(month)
+        }
+        return chain
+    }
+
+    @Test(arguments: dependences) func `past periods are left out only if none depends on another`(
+        dependence: Dependence
+    ) {
+        func newest(_ chain: Chain) -> Timestamp? {
+            let catalogue = RandomHistory.catalogue
+            return chain.history(catalogue, at: Facts.day(0)).settlement(chain)?.newestPeriod
+        }
+        #expect(newest(Self.months()) == Facts.day(90))
+        #expect(newest(Self.months(dependence.make)) == nil)
+        var erased = Self.months()
+        erased.mergeResidue(Facts.transaction("1", signed: 0, from: 0, until: 30))
+        #expect(newest(erased) == nil)
     }
 
     @Test func `facts that change end the settlement until the purchase is evaluated`() async throws {

@@ -35,13 +35,14 @@ enum ChainCoding {
         return writer.bytes
     }
 
+    /// - Parameter settled: If given, past periods are left out that the question does not need.
     /// - Throws: `LedgerStorageError` if the bytes are damaged, or if a newer version of the software wrote them with a
     ///   different first byte.
-    static func decode(_ bytes: [UInt8], _ key: ChainKey) throws -> ChainRecord {
+    static func decode(_ bytes: [UInt8], _ key: ChainKey, besides settled: SettledChains? = nil) throws -> ChainRecord {
         guard bytes.first == form else { throw FieldReader.damaged }
         var reader = FieldReader(bytes, from: 1)
         var record = try reader.fields(of: Header(record: ChainRecord(key))).record
-        let settlement = record.settlement
+        let (settlement, needed) = (record.settlement, settled.flatMap { record.neededPeriods($0) })
         record.chain.predecessors = Set(try reader.texts())
         let revoked = try reader.texts()
         record.report?.revoked = Set(revoked)
@@ -50,7 +51,10 @@ enum ChainCoding {
             let customer = Customer(number: try reader.integer(), bundleId: key.scope.bundleId)
             return ChainRecord.Owner(customer, Open(rawValue: try reader.text()))
         }
-        for _ in try reader.items() { record.chain.take(try reader.statement(of: key)) }
+        for _ in try reader.items() {
+            if let needed, try reader.skipsPeriod(besides: needed) { continue }
+            record.chain.take(try reader.statement(of: key))
+        }
         for _ in try reader.items() { record.chain.mergeResidue(try reader.statement(of: key)) }
         // The facts are those of the settlement, which reading them has ended.
         record.settlement = settlement
@@ -64,6 +68,17 @@ extension FieldReader {
         statement.chainName = key.name
         return try fields(of: statement)
     }
+
+    /// Skips a statement about a period that is not needed.
+    fileprivate mutating func skipsPeriod(besides needed: NeededPeriods) throws -> Bool {
+        try skipFields { reader in
+            let bought = Timestamp(try reader.stored(Self.purchaseDate))
+            return !needed.contains(boughtAt: bought, until: Timestamp(try reader.stored(Self.expiresDate)))
+        }
+    }
+
+    private static let purchaseDate = FieldNumbers.all["purchaseDate"] ?? 0
+    private static let expiresDate = FieldNumbers.all["expiresDate"] ?? 0
 }
 
 /// The fields of a chain's record, without the lists that ``ChainCoding`` writes after them.

@@ -25,8 +25,11 @@ enum FieldNumbers {
         "publishedWillRenew", "publishedCommitmentWillRenew", "publishedRenewal", "publishedIsSubscription",
         "publishedTransactionId", "publishedExpiresDate", "publishedEntitling", "publishedEntitlements",
         "publishedDetails", "publishedExpirationIntent", "deniedAt", "deniedBecause", "nextChange", "publishedAsOf",
-        "isCorrected", "settledAt", "settledBy", "unknownProducts",
+        "isCorrected", "settledAt", "settledBy", "unknownProducts", "newestPeriod",
     ]
+
+    /// The number of each name.
+    static let all = Dictionary(uniqueKeysWithValues: zip(names, 1...))
 }
 
 /// The numbers of a type's fields, in the order in which the type lists its fields. They are cached per type, because
@@ -36,8 +39,6 @@ struct FieldLayout: FieldCoder, Sendable {
     /// Before the entries of a group comes their count.
     private(set) var entries: [Int] = []
 
-    private static let numbers = Dictionary(uniqueKeysWithValues: zip(FieldNumbers.names, 1...))
-
     init<Fields: StoredFields>(_: Fields.Type) {
         var blank = Fields.blank
         // Never throws, because noting an entry does not throw.
@@ -45,7 +46,7 @@ struct FieldLayout: FieldCoder, Sendable {
     }
 
     mutating func field(_ name: StaticString, _ value: inout some Storable) {
-        entries.append(Self.numbers["\(name)"] ?? 0)
+        entries.append(FieldNumbers.all["\(name)"] ?? 0)
     }
 
     mutating func group<Group: StoredFields>(_ group: inout Group?) {
@@ -163,18 +164,32 @@ struct FieldReader: FieldCoder {
     ///
     /// - Parameter blank: The initial value. Its members that are not stored fields are kept.
     mutating func fields<Fields: CodedFields>(of blank: Fields) throws -> Fields {
-        for number in values.indices { values[number] = 0 }
-        while case let head = try count(), head != 0 {
-            // Fields of a later version are skipped.
-            if (1..<values.count).contains(head >> 2) { values[head >> 2] = offset << 2 | head & 3 }
-            try skip(head & 3)
-        }
+        try findValues()
         let end = offset
         var fields = blank
         entries = Fields.layout.entries[...]
         try fields.fields(&self)
         offset = end
         return fields
+    }
+
+    /// Skips fields up to the zero at their end if a condition of some of their values holds.
+    mutating func skipFields(if condition: (inout FieldReader) throws -> Bool) throws -> Bool {
+        let start = offset
+        try findValues()
+        let end = offset
+        let skips = try condition(&self)
+        offset = skips ? end : start
+        return skips
+    }
+
+    private mutating func findValues() throws {
+        for number in values.indices { values[number] = 0 }
+        while case let head = try count(), head != 0 {
+            // Fields of a later version are skipped.
+            if (1..<values.count).contains(head >> 2) { values[head >> 2] = offset << 2 | head & 3 }
+            try skip(head & 3)
+        }
     }
 
     mutating func field<Value: Storable>(_ name: StaticString, _ value: inout Value) throws {
@@ -200,7 +215,8 @@ struct FieldReader: FieldCoder {
 
     func texts(_ name: StaticString, _ value: inout Set<String>) {}
 
-    private mutating func stored(_ number: Int) throws -> StoredValue {
+    /// The value of a field, by the number of its name; null if the field is absent.
+    mutating func stored(_ number: Int) throws -> StoredValue {
         let value = values[number]
         guard value != 0 else { return .null }
         offset = value >> 2

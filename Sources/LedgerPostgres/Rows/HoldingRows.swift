@@ -56,7 +56,8 @@ extension LoadPlan {
         let ids = Set(open.map(\.id)).map(\.id)
         let bounds = [settled.at.parameter, settled.catalogue.parameter, settled.keepsStale.parameter]
         loadHolders(
-            ids.count == 1 ? Self.openHolderOfOne : Self.openHoldersOfSome, ids, of: bundleId, in: environments, bounds)
+            ids.count == 1 ? Self.openHolderOfOne : Self.openHoldersOfSome, ids, of: bundleId, in: environments, bounds,
+            besides: settled)
     }
 
     /// Loads customers, and every chain that they ever owned in some environments. Some of these chains may now belong
@@ -72,12 +73,12 @@ extension LoadPlan {
 
     private mutating func loadHolders(
         _ sql: String, _ ids: [String], of bundleId: String, in environments: Set<Environment>,
-        _ bounds: [PostgresValue]
+        _ bounds: [PostgresValue], besides settled: SettledChains? = nil
     ) {
         let first: [PostgresValue] = [.integer(scopes.app(bundleId)), .environments(environments)]
         add(sql, first + [ids.count == 1 ? .text(ids[0]) : .texts(ids)] + bounds) { rows, loaded in
             _ = try rows.map { row in
-                guard let chain = try row.heldChain(bundleId) else {
+                guard let chain = try row.heldChain(bundleId, besides: settled) else {
                     let (id, customer) = try row.customer(bundleId)
                     loaded.customers[id] = customer
                     loaded.holdings[customer.record.customer, default: []].formUnion([])
@@ -124,7 +125,7 @@ extension PostgresRow {
     /// The chain in the row, with a present or former owner; `nil` if the row is a customer's own row. The row of a
     /// settled chain has no state, and its unknown products as its name.
     fileprivate func heldChain(
-        _ bundleId: String
+        _ bundleId: String, besides settled: SettledChains?
     ) throws -> (customer: Customer, key: ChainKey, stored: Versioned<ChainRecord>?)? {
         var row = self
         let name = try row.next(String.self)
@@ -137,7 +138,9 @@ extension PostgresRow {
         _ = row.nextStored()
         let key = ChainKey(name, in: LedgerScope(bundleId: bundleId, environment: try row.next()))
         let state = try row.next([UInt8]?.self)
-        let stored = try state.map { Versioned(version: version, record: try ChainCoding.decode($0, key)) }
+        let stored = try state.map {
+            Versioned(version: version, record: try ChainCoding.decode($0, key, besides: settled))
+        }
         return (Customer(number: number, bundleId: bundleId), key, stored)
     }
 }

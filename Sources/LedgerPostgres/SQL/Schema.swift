@@ -9,7 +9,7 @@ import PurchaseLedger
 /// `"C"`, so they are compared byte by byte. All integers are `bigint`, see ``PostgresValue``. Times are milliseconds
 /// since 1970.
 enum Schema {
-    static let steps = SchemaSteps(baseline: 28, [SchemaStep("baseline", tables)])
+    static let steps = SchemaSteps(baseline: 29, [SchemaStep("baseline", tables)])
 
     /// The statements that create the tables.
     static let tables =

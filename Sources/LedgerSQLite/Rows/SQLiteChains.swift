@@ -48,7 +48,7 @@ extension SQLiteLedgerSession {
         let row = try first(Self.chainByKey, [.text(key.name), .integer(scope)]) {
             try StoredChain(&$0, key)
         }
-        let chain = try row.map(withFacts)
+        let chain = try row.map { try withFacts($0) }
         chains[key] = .some(chain)
         return chain
     }
@@ -75,7 +75,11 @@ extension SQLiteLedgerSession {
             (isOver: try row.next(Bool.self), chain: try Self.chain(&row, in: scope))
         }
         let unknown = rows.lazy.filter(\.isOver).compactMap(\.chain.record.settlement?.unknownProducts).joined()
-        return (try rows.filter { !$0.isOver }.map { try kept($0.chain) }, Set(unknown))
+        // Not kept, because a later question of the session may need the past periods.
+        let open = try rows.filter { !$0.isOver }.map { row in
+            try withFacts(row.chain, row.chain.record.neededPeriods(settled)).record
+        }
+        return (open, Set(unknown))
     }
 
     private static func chain(_ row: inout RowReader, in scope: LedgerScope) throws -> StoredChain {
@@ -90,9 +94,9 @@ extension SQLiteLedgerSession {
         return chain.record
     }
 
-    private func withFacts(_ row: StoredChain) throws -> StoredChain {
+    private func withFacts(_ row: StoredChain, _ needed: NeededPeriods? = nil) throws -> StoredChain {
         var chain = row
-        try addFacts(to: &chain.record.chain, chain.number)
+        try addFacts(to: &chain.record.chain, chain.number, needed)
         // The facts are those of the settlement, which adding them has ended.
         chain.record.settlement = row.record.settlement
         return chain

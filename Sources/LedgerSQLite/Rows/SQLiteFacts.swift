@@ -17,6 +17,11 @@ extension SQLiteLedgerSession {
         UNION ALL SELECT 1, \(columnList) FROM residue WHERE chain = ?1
         """
 
+    /// Without the past periods that a question does not need. Such a chain has no residue.
+    private static let neededFactsOfChain = """
+        SELECT 0, \(columnList) FROM statements WHERE chain = ?1 AND (purchaseDate >= ?2 OR expiresDate > ?3)
+        """
+
     private static let putStatement = """
         INSERT OR REPLACE INTO statements (chain, isOriginal, \(columnList)) VALUES (\(placeholders(columns.count + 2)))
         """
@@ -28,10 +33,14 @@ extension SQLiteLedgerSession {
     static func placeholders(_ count: Int) -> String { Array(repeating: "?", count: count).joined(separator: ", ") }
 
     /// Merges the stored facts of a chain, from both tables, into `chain`.
-    func addFacts(to chain: inout Chain, _ number: Int64) throws {
+    ///
+    /// - Parameter needed: The periods to read; `nil` for all facts.
+    func addFacts(to chain: inout Chain, _ number: Int64, _ needed: NeededPeriods? = nil) throws {
         var blank = TransactionStatement.blank
         blank.chainName = chain.key.name
-        _ = try all(Self.factsOfChain, [.integer(number)]) { row in
+        let sql = needed == nil ? Self.factsOfChain : Self.neededFactsOfChain
+        let bounds = needed.map { [$0.bought.stored, $0.end.stored] } ?? []
+        _ = try all(sql, [.integer(number)] + bounds) { row in
             let isResidue = try row.next(Bool.self)
             let statement = try row.fields(of: blank)
             if isResidue { chain.mergeResidue(statement) } else { chain.take(statement) }

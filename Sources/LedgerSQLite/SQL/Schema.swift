@@ -11,7 +11,7 @@ enum Schema {
     /// The `application_id` of every ledger, by which it is told from the files of other software.
     static let applicationID: UInt32 = 0x5175_6974
 
-    static let steps = SchemaSteps(baseline: 32, [SchemaStep("baseline", tables)])
+    static let steps = SchemaSteps(baseline: 33, [SchemaStep("baseline", tables)])
 
     static var tables: [String] {
         [apps, epochs, chains, documents, facts, customers, events, records, others, periods]
@@ -88,7 +88,7 @@ enum Schema {
     /// A chain's row contains its newest renewal info and its last published state. Each notification of a subscription
     /// changes both. In separate tables, they would cost two more page writes for each notification. Rare data of a
     /// chain is JSON in a column (`predecessors`, `publishedRevoked`), or in the separate table `ownerChanges`
-    /// (`times`, also JSON). `settledAt`, `settledBy` and `unknownProducts` (JSON) are its ``Settlement``; they are in
+    /// (`times`, also JSON). `settledAt`, `settledBy`, `unknownProducts` (JSON) and `newestPeriod` are its ``Settlement``; they are in
     /// front, because a question about entitlements reads only them of most rows. `publishedAsOf` is null unless the
     /// mere passage of time (an expiry, say) has changed the chain's state since its newest document was signed.
     private static let chains = """
@@ -99,6 +99,7 @@ enum Schema {
             settledAt INTEGER,
             settledBy INTEGER,
             unknownProducts TEXT,
+            newestPeriod INTEGER,
             erasedAt INTEGER,
             lastEventAt INTEGER,
             successor TEXT,

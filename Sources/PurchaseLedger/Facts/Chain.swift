@@ -69,6 +69,13 @@ public struct Chain: Hashable, Sendable {
         Self.merge(statement.asResidue, into: &residue, of: key)
     }
 
+    /// Leaves out the periods that a question does not need.
+    mutating func keep(_ needed: NeededPeriods) {
+        transactions = transactions.filter {
+            needed.contains(boughtAt: $0.value.current?.purchaseDate, until: $0.value.current?.expiresDate)
+        }
+    }
+
     /// Merges all facts of a chain that was migrated to this chain.
     mutating func takeOver(_ old: Chain) {
         predecessors.formUnion(old.predecessors.union([old.key.name]))

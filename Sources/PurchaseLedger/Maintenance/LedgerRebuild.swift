@@ -110,7 +110,7 @@ extension Ledger {
     private func isWronglySettled(_ record: ChainRecord) -> Bool {
         let catalogue = rules.catalogue(record.key.scope)
         guard let settlement = record.settlement, settlement.catalogue == catalogue.stamp else { return false }
-        return record.chain.history(catalogue, at: settlement.at).settlement(record.chain.renewal) != settlement
+        return record.chain.history(catalogue, at: settlement.at).settlement(record.chain) != settlement
     }
 
     /// Finds the other chains with some of a chain's transactions, and reads their documents.

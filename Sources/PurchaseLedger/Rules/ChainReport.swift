@@ -97,7 +97,7 @@ struct ChainEvaluation {
         report = ChainReport(chain, history, subscription, catalogue, at: now)
         details = EventDetails(history.app ?? chain.statement(report.transactionId), subscription)
         report.details = details.digest(besides: subscription?.nextCommitmentProductId)
-        settlement = history.settlement(chain.renewal)
+        settlement = history.settlement(chain)
     }
 
     /// The details of an event about a transaction of the chain.

@@ -13,11 +13,29 @@ public struct Settlement: Hashable, Sendable {
     public var catalogue: Int64
     /// The products of the purchase that the catalogue lacks.
     public var unknownProducts: Set<String>
+    /// The begin of a subscription's newest period, if no other period counts any more once it is over with
+    /// ``Catalogue/staleLeeway``; `nil` if all periods must be known together.
+    public var newestPeriod: Timestamp?
 
-    package init(at: Timestamp, catalogue: Int64, unknownProducts: Set<String> = []) {
+    package init(
+        at: Timestamp, catalogue: Int64, unknownProducts: Set<String> = [], newestPeriod: Timestamp? = nil
+    ) {
         self.at = at
         self.catalogue = catalogue
         self.unknownProducts = unknownProducts
+        self.newestPeriod = newestPeriod
+    }
+}
+
+/// The periods of a subscription that a question needs, see ``Settlement/newestPeriod``: those bought at `bought` or
+/// later, and those that end after `end`.
+package struct NeededPeriods {
+    package var bought: Timestamp
+    package var end: Timestamp
+
+    package func contains(boughtAt purchaseDate: Timestamp?, until expiresDate: Timestamp?) -> Bool {
+        guard let purchaseDate, let expiresDate else { return true }
+        return purchaseDate >= bought || expiresDate > end
     }
 }
 
@@ -27,13 +45,16 @@ public struct SettledChains: Hashable, Sendable {
     public var at: Timestamp
     /// The stamp (`Catalogue.stamp`) of the catalogue by which they are settled.
     public var catalogue: Int64
+    /// ``Catalogue/staleLeeway`` of the catalogue.
+    package var leeway: Duration
     /// Whether subscriptions whose end no document announced are not left out, because the App Store is asked about
     /// them.
     public var keepsStale: Bool
 
-    package init(at: Timestamp, catalogue: Int64, keepsStale: Bool) {
+    package init(at: Timestamp, catalogue: Catalogue, keepsStale: Bool) {
         self.at = at
-        self.catalogue = catalogue
+        self.catalogue = catalogue.stamp
+        leeway = catalogue.staleLeeway
         self.keepsStale = keepsStale
     }
 }
@@ -41,11 +62,11 @@ public struct SettledChains: Hashable, Sendable {
 extension PurchaseHistory {
     /// When the chain is settled; `nil` if it may give something for ever. Every instant counts at which the chain may
     /// change by time, also those of superseded periods: the result may be later than necessary, but never earlier.
-    func settlement(_ renewal: RenewalFact?) -> Settlement? {
+    func settlement(_ chain: Chain) -> Settlement? {
         guard isRefused || !givesForever, let periodsEnd else { return nil }
-        var settlement = Settlement(at: periodsEnd, catalogue: catalogue.stamp)
+        var settlement = Settlement(at: periodsEnd, catalogue: catalogue.stamp, newestPeriod: newestPeriod(chain))
         func wait(until instant: Timestamp?) { settlement.at = max(settlement.at, instant ?? settlement.at) }
-        wait(until: renewal?.gracePeriodExpiresDate)
+        wait(until: chain.renewal?.gracePeriodExpiresDate)
         wait(until: app?.expiresDate)
         for index in purchases.indices {
             if purchases[index].type == .nonRenewingSubscription {
@@ -58,6 +79,23 @@ extension PurchaseHistory {
             settlement.unknownProducts.insert(purchases[index].productId)
         }
         return settlement
+    }
+
+    /// The begin of the newest period, if no period depends on another: signed transactions alone say that the customer
+    /// bought one product, period after period, each later than the one before, and none was upgraded.
+    private func newestPeriod(_ chain: Chain) -> Timestamp? {
+        guard !isRefused, chain.statementCount == purchases.count, periods.count == purchases.count else { return nil }
+        for index in purchases.indices {
+            guard purchases[index].source == .signedTransaction, purchases[index].transactionReason != nil,
+                purchases[index].purchaseDate != nil, purchases[index].expiresDate != nil
+            else { return nil }
+            guard index > 0 else { continue }
+            guard purchases[index - 1].start < purchases[index].start, purchases[index - 1].end < purchases[index].end,
+                purchases[index].productId == purchases[0].productId,
+                purchases[index].subscriptionGroup == purchases[0].subscriptionGroup
+            else { return nil }
+        }
+        return purchases.last?.purchaseDate
     }
 
     /// Whether a purchase without an end gives something, unless the chain is refused. Periods count in `periodsEnd`.

@@ -197,7 +197,7 @@ extension State: SnapshotSource {
     ) -> ([ChainRecord], unknownProducts: Set<String>) {
         let all = chains(of: customer, in: environment)
         let unknown = all.lazy.filter { $0.isAmong(settled) }.compactMap(\.settlement?.unknownProducts).joined()
-        return (all.filter { !$0.isAmong(settled) }, Set(unknown))
+        return (all.filter { !$0.isAmong(settled) }.map { $0.withoutPastPeriods(settled) }, Set(unknown))
     }
 
     func isStored(_ name: Provenance) -> Bool { indexes[name] != nil }

@@ -43,6 +43,7 @@ extension Settlement: StoredFields {
         var unknown = TextList(unknownProducts)
         try coder.field("unknownProducts", &unknown)
         unknownProducts = unknown.texts
+        try coder.field("newestPeriod", &newestPeriod)
     }
 }
 

@@ -69,6 +69,23 @@ public struct ChainRecord: Hashable, Sendable {
         let isDue = report?.nextChange.map { $0 <= settled.at } ?? false
         return !settled.keepsStale || !isDue && report?.state.status.known != .stale
     }
+
+    /// The periods that a question about chains that are not settled needs; `nil` for all.
+    package func neededPeriods(_ settled: SettledChains) -> NeededPeriods? {
+        guard let settlement, settlement.catalogue == settled.catalogue, let newest = settlement.newestPeriod,
+            newest <= settled.at
+        else { return nil }
+        return NeededPeriods(bought: newest, end: settled.at.advanced(by: .zero - settled.leeway))
+    }
+
+    /// The record without the periods that such a question does not need.
+    func withoutPastPeriods(_ settled: SettledChains) -> ChainRecord {
+        guard let needed = neededPeriods(settled) else { return self }
+        var record = self
+        record.chain.keep(needed)
+        record.settlement = settlement
+        return record
+    }
 }
 
 /// A customer with its ids.
