@@ -9,10 +9,11 @@
 # make openapi writes docs/openapi.json, and what follows from it in docs/api.md and llms.txt
 # make bench   measures verification relative to its signature checks, and the server under load
 # make instructions counts what requests take, beside the kept numbers
+# make felt    measures what a user feels: the times of requests and starts, memory, and bytes on the disk
 # make limits  measures the worst inputs against the bounds
 # make fuzz    runs each fuzz target for SECONDS=60, from where the last run ended
 
-.PHONY: run demo tidy test test-release simulation load soak rulebook kill trust sanitize fuzz vectors signing-fixture lint format consumer dist package docs openapi check bench instructions limits clean-cache setup setup-tests
+.PHONY: run demo tidy test test-release simulation load soak rulebook kill trust sanitize fuzz vectors signing-fixture lint format consumer dist package docs openapi check bench instructions felt limits clean-cache setup setup-tests
 
 ARGUMENTS ?= --config Examples/quittance.json
 SECONDS ?= 60
@@ -140,6 +141,7 @@ check: lint tidy test test-release docs consumer
 # webhooks relative to the server without, and the ledger in PostgreSQL relative to pgbench, on a server of its own. Last it
 # measures quittance verify with 100,000 lines relative to the library, and counts instructions as below.
 bench: setup
+	@grep -m 1 'model name' /proc/cpuinfo || true
 	cd Benchmarks && swift package --disable-sandbox benchmark --target Verification --format jmh --path .build --no-progress
 	cd Benchmarks && swift run -c release RatioTable .build/Current_run.jmh.json
 	cd Benchmarks && swift run -c release ServerLoad $(TRANSACTIONS)
@@ -155,6 +157,12 @@ bench: setup
 instructions: setup
 	$(BUILD) quittance
 	python3 Benchmarks/Instructions/instructions.py "$$(swift build -c release --show-bin-path)/quittance" $(KEEP)
+
+# Measures the times of notifications, reads and starts, the memory, an idle minute and the bytes of a year, on a machine that
+# does nothing else: some ten minutes. Needs Linux and python3.
+felt: setup
+	$(BUILD) quittance
+	python3 Benchmarks/Felt/felt.py "$$(swift build -c release --show-bin-path)/quittance"
 
 # Measures the worst input of each kind against 250 ms and 64 MiB. CASE=token runs those with that word in their names.
 limits: setup

@@ -62,14 +62,14 @@ class Receiver(http.server.BaseHTTPRequestHandler):
 class Simulator:
     """An App Store simulator without faults, whose keys and customers are the same in each run."""
 
-    def __init__(self, program, folder):
+    def __init__(self, program, folder, start="2026-11-15T00:00:00Z"):
         self.receiver = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
         self.receiver.daemon_threads = True
         threading.Thread(target=self.receiver.serve_forever, daemon=True).start()
         self.folder = folder / "simulator"
         self.process = subprocess.Popen(
-            [program, "simulate", "--kind", "--seed", "1", "--speed", "0", "--start", "2026-11-15T00:00:00Z",
-             "--port", "0", "--sandbox-port", "0", "--control-port", "0", "--out", self.folder, "--notify",
+            [program, "simulate", "--kind", "--seed", "1", "--speed", "0", "--start", start, "--port", "0",
+             "--sandbox-port", "0", "--control-port", "0", "--out", self.folder, "--notify",
              f"http://127.0.0.1:{self.receiver.server_port}/notifications/v2"],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         wait("the simulator", self.process, (self.folder / "simulator.env").exists)
@@ -87,12 +87,12 @@ class Simulator:
     def buy(self, name):
         """Makes a customer who buys, and returns the customer's id at the app."""
         account = json.loads(self.ask("POST", "/customers", name=name))["customer"]["appAccountToken"]
-        self.ask("POST", f"/customers/{name}/buy", product=PRODUCT)
+        self.ask("POST", f"/customers/{name}/buy", product=PRODUCT, deliver=False)
         return account
 
     def sent(self, count):
         """The next `count` notifications."""
-        wait(f"{count} notifications", self.process, lambda: len(Receiver.bodies) >= count)
+        wait(f"{count} notifications", self.process, lambda: len(Receiver.bodies) >= count, 600)
         taken, Receiver.bodies[:count] = Receiver.bodies[:count], []
         return taken
 
@@ -392,4 +392,5 @@ def main():
         print("If the difference is meant, make instructions KEEP=--keep writes these numbers to kept.json")
 
 
-main()
+if __name__ == "__main__":
+    main()
