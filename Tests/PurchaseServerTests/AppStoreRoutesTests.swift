@@ -15,14 +15,14 @@ import Testing
 
 /// The routes by which a backend has the App Store tell or do something, against a simulated one.
 @Suite struct AppStoreRoutesTests {
-    private typealias World = LedgerRoutesTests.World
+    typealias World = LedgerRoutesTests.World
     private static let now = LedgerRoutesTests.now
 
     /// A server that knows nothing, and an App Store with one subscriber, `anna`, in her second month.
-    private struct Shop {
+    struct Shop {
         var server: World
         let transport: SimulatedTransport
-        let way: Way
+        fileprivate let way: Way
         let account: String
         let id: String
         let orderId: String
@@ -78,7 +78,7 @@ import Testing
     }
 
     /// Between the server and the App Store: answers in its place as a test says.
-    private final class Way: AppStoreTransport {
+    fileprivate final class Way: AppStoreTransport {
         typealias Answer = @Sendable (APIRequest) -> APIAnswer?
 
         private let store: SimulatedTransport

@@ -11,12 +11,12 @@ import Testing
 
 /// What a backend supplies for answers to consumption requests.
 @Suite(.timeLimit(.minutes(60))) struct ConsumptionRoutesTests {
-    private typealias World = LedgerRoutesTests.World
+    typealias World = LedgerRoutesTests.World
     private static let path = "/v1/transactions/1/consumption"
     private static let hour: Int64 = 3_600_000
 
     /// A server that has got a consumption request about transaction 1, of a product with a default.
-    private static func world(_ type: ProductType = .autoRenewableSubscription) async throws -> World {
+    static func world(_ type: ProductType = .autoRenewableSubscription) async throws -> World {
         var world = try await World()
         let rules = LedgerRules(asksAppStore: ["com.example"])
         world.server = try world.server(keeping: Ledger(storage: world.storage, rules: rules))

@@ -166,7 +166,7 @@ import Testing
             ),
             (
                 .patch, "attributes", #"{"attribute":{}}"#,
-                "Did you mean “attributes”? This route accepts attributes and new."
+                "Did you mean “attributes”? This route accepts attributes, new, by and reason."
             ),
             (.post, "grants", #"{"entitlement":"pro","why":"w"}"#, "needs either “until” or “forever”."),
         ]

@@ -17,8 +17,8 @@ extension TextForm {
     package static let grantID = TextForm("The id of a grant", 1...64, .characters, .letters("-._"))
     /// Some sentences. Each read of the customer loads the reasons of its grants.
     package static let why = TextForm("The reason for a grant", 1...500, .bytes, .lines)
-    /// A few sentences. Each event of the correction has the reason.
-    package static let reason = TextForm("The reason for a correction", 1...500, .characters, .lines)
+    /// A few sentences. Each event of a correction has its reason.
+    package static let reason = TextForm("The reason for a change", 1...500, .characters, .lines)
     /// As long as a line in a list of keys or grants.
     package static let author = TextForm("The name of a key, a person or a program", 1...100)
     /// The length is that of the SDKs that use such attributes.

@@ -8,9 +8,6 @@ import HTTPTypes
 import PurchaseLedger
 import Reconciliation
 
-/// The maximum length of a body in bytes: enough for an extension that lists all storefronts.
-private let bodyLimit = 16 << 10
-
 /// The timeout of a lookup or change at the App Store: a third of the default `requestTimeout`.
 private let limit = Duration.seconds(20)
 
@@ -63,7 +60,7 @@ package enum SetAppAccountToken: NamedOperation {
         .put, "/v1/transactions/{id}/app-account-token", "sets the account of a purchase",
         command: "app-store set-app-account-token",
         notes: "The purchase may have been made outside the app.",
-        [.purchase, .environment, account], upTo: bodyLimit, errors: ErrorCode.ofAppStore
+        [.purchase, .environment, account], errors: ErrorCode.ofAppStore
     ) { request in
         let id = try await request.reconciler().setAppAccountToken(
             request.text(account), of: request.text(.purchase), within: limit)
@@ -93,8 +90,7 @@ package enum ExtendSubscription: NamedOperation {
               quittance app-store extend 410000000000001 --days 7 --reason 3 \\
                   --config quittance.json
             """,
-        roles: .helpers, [.purchase, .environment, days, code, identifier], upTo: bodyLimit,
-        errors: ErrorCode.ofAppStore
+        roles: .helpers, [.purchase, .environment, days, code, identifier], errors: ErrorCode.ofAppStore
     ) { request in
         let asked = ExtendRenewalDateRequest(
             extendByDays: request.number(days), extendReasonCode: Open(rawValue: request.number(code)),
@@ -124,7 +120,7 @@ package enum ExtendAll: NamedOperation {
               quittance app-store extend-all com.example.notes.pro \\
                   --days 2 --reason 3 --config quittance.json
             """,
-        [.environment, days, code, identifier, product, storefronts], upTo: bodyLimit, errors: ErrorCode.ofAppStore,
+        [.environment, days, code, identifier, product, storefronts], errors: ErrorCode.ofAppStore,
         question: { try await question($0) }
     ) { request in
         var asked = MassExtendRenewalDateRequest(

@@ -69,8 +69,8 @@ extension AuditEntry {
         }
         content.keyName = request.key?.name
         content.role = request.isOperator ? nil : request.role.rawValue
-        content.by = text { $0.name == "by" } ?? (request.isOperator ? Correction.operatorName : nil)
-        content.reason = text { [.text(.reason), .text(.why)].contains($0.form) }
+        content.by = text { $0.name == Field.by.name } ?? (request.isOperator ? Correction.operatorName : nil)
+        content.reason = text(\.isReason)
         content.subject = text { $0.place == .path && $0 != .customer || Self.subjects.contains($0.form) }
         customerId = text { $0 == .customer }
     }

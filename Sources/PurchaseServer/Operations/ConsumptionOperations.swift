@@ -30,8 +30,7 @@ package enum SupplyConsumption: NamedOperation {
 
     package static let operation = Operation(
         .put, path, "supplies the content of the answer to a consumption request", command: "app-store consume",
-        // Several times the length of all members.
-        [.transaction, .environment, consented, delivery, sample, percentage, preference], upTo: 4096,
+        [.transaction, .environment, consented, delivery, sample, percentage, preference],
         unknown: unknown, errors: [.consumptionClosed]
     ) { request in
         let key = TransactionKey(request.text(.transaction), in: request.scope)

@@ -7,9 +7,6 @@ import AppStoreModel
 import HTTPTypes
 import PurchaseLedger
 
-/// The maximum length of a body in bytes: the ids of the owners and the reason, with every character escaped.
-private let bodyLimit = 32 << 10
-
 /// The purchase, its owners and its denial.
 private let line: @Sendable (JSONValue) -> String = { answer in
     let owners = (answer["owners"]?.array ?? []).compactMap { $0["customer"]?.string }.joined(separator: ", ")
@@ -31,7 +28,9 @@ package enum MovePurchase: NamedOperation {
               quittance customer move 410000000000001 --to anna \\
                   --reason 'bought for a second account' --config quittance.json
             """,
-        roles: .helpers, [.purchase, .environment, owners, .reason, .isNew.with(standard: "false")], upTo: bodyLimit,
+        roles: .helpers, [.purchase, .environment, owners, .reason, .isNew.with(standard: "false")],
+        // The ids of the owners, the reason and the name, with every character escaped.
+        upTo: 32 << 10,
         unknown: "The purchase", errors: [.unknownCustomer], text: line
     ) { request in
         let ids = request[owners]?.array?.compactMap(\.string) ?? []
@@ -53,7 +52,7 @@ package enum DenyPurchase: NamedOperation {
               quittance purchases deny 410000000000001 --reason 'chargeback' \\
                   --config quittance.json
             """,
-        roles: .helpers, [.purchase, .environment, .reason], upTo: bodyLimit, unknown: "The purchase", text: line
+        roles: .helpers, [.purchase, .environment, .reason], unknown: "The purchase", text: line
     ) { request in
         let denied = try await request.ledger.deny(request.purchase, request.correction, at: request.now)
         return try Answer(denied.map { CorrectedPurchaseBody($0) })
@@ -69,7 +68,7 @@ package enum AllowPurchase: NamedOperation {
               quittance purchases allow 410000000000001 --reason 'the bank paid' \\
                   --config quittance.json
             """,
-        roles: .helpers, [.purchase, .environment, .reason], upTo: bodyLimit, unknown: "The purchase", text: line
+        roles: .helpers, [.purchase, .environment, .reason], unknown: "The purchase", text: line
     ) { request in
         let allowed = try await request.ledger.allow(request.purchase, request.correction, at: request.now)
         return try Answer(allowed.map { CorrectedPurchaseBody($0) })
@@ -85,7 +84,7 @@ package enum UnlinkCustomer: NamedOperation {
               quittance customer unlink anna --alias an.old@example.com \\
                   --reason 'the address belongs to a stranger' --config quittance.json
             """,
-        roles: .helpers, [.customer, .environment, .alias, .reason], upTo: bodyLimit, unknown: "The customer",
+        roles: .helpers, [.customer, .environment, .alias, .reason], unknown: "The customer",
         errors: [.correctionRefused], text: CustomerBody.line
     ) { request -> Answer<CustomerBody>? in
         let outcome = try await request.ledger.removeAlias(
@@ -118,7 +117,7 @@ package enum UnmergeCustomer: NamedOperation {
               quittance customer unmerge bert --reason 'not the same person' \\
                   --config quittance.json
             """,
-        roles: .helpers, [.customer, .environment, .reason], upTo: bodyLimit, unknown: "The customer",
+        roles: .helpers, [.customer, .environment, .reason], unknown: "The customer",
         errors: [.correctionRefused], text: CustomerBody.line
     ) { request -> Answer<CustomerBody>? in
         let outcome = try await request.ledger.undoMerge(

@@ -96,8 +96,7 @@ package enum AddAlias: NamedOperation {
     package static let operation = Operation(
         .post, "/v1/customers/{id}/aliases", "adds another id of the same customer", command: "customer link",
         notes: "If the other id is that of a customer, the two are merged. quittance customer unmerge undoes it.",
-        // One id, with every character escaped.
-        [.customer, .environment, .alias], upTo: 4096, unknown: "The customer", text: CustomerBody.line,
+        [.customer, .environment, .alias], unknown: "The customer", text: CustomerBody.line,
         remark: { _ in "If the other id was a customer, quittance customer unmerge ends the merge." }
     ) { request in
         let isKnown = try await request.ledger.addAlias(
@@ -131,7 +130,7 @@ package enum RecordConsent: NamedOperation {
         .put, "/v1/customers/{id}/consent", "records whether the customer consents to answers about consumption",
         command: "customer consent",
         notes: "The App Store asks for such an answer before it decides about a refund.",
-        [.customer, .environment, isGiven, .isNew], upTo: 4096, errors: [.unknownCustomer],
+        [.customer, .environment, isGiven, .isNew], errors: [.unknownCustomer],
         text: lines("id", "consentedAt:does not consent")
     ) { request in
         try await request.requireKnown([request.customerId], makesNew: true)

@@ -30,7 +30,7 @@ package struct Field: Hashable, Sendable {
     }
 
     package let name: String
-    package let place: Place
+    package private(set) var place: Place
     /// A phrase such as `a transaction id`. ``explanation(isOption:)`` has the form too.
     package let meaning: String
     package let form: Form
@@ -38,7 +38,7 @@ package struct Field: Hashable, Sendable {
     /// Whether `null` is a value.
     package let isNullable: Bool
     /// The name on the command line, without hyphens before it.
-    package let option: String
+    package private(set) var option: String
     /// Whether the command line has an argument, not an option.
     package let isArgument: Bool
     /// Whether a command makes up a UUID for a field that it was not given.
@@ -105,6 +105,9 @@ extension Field {
     static let alias = Field("alias", "another id of the customer", .text(.customerID), isRequired: true)
     static let reason = Field(
         "reason", "the reason; events keep it for ever, so name no person", .text(.reason), isRequired: true)
+    package static let by = Field("by", "the name of the person who asks, which nobody checks", .text(.author))
+    /// For changes without a reason of their own.
+    package static let auditReason = Field("reason", "the reason, for the audit list", .text(.reason))
     static let environment = Field(
         "environment", in: .query, "the environment", .word(Environment.words), standard: "production")
     /// For the command that makes a key.
@@ -120,6 +123,25 @@ extension Field {
     static let searched = Field(
         "environment", in: .query, "the environment to search", .word(Environment.words + ["any"]),
         standard: "production, then by `sandboxAccess` the sandbox")
+}
+
+// MARK: - The audit list
+
+extension Field {
+    /// The least limit on a body with a name and a reason in bytes: more than twice both, with every character escaped.
+    static let auditLength = 16 << 10
+
+    /// Whether it is the reason for a change.
+    var isReason: Bool { [.text(.reason), .text(.why)].contains(form) }
+
+    /// Who asks for a change, and why if the other fields of the operation have no reason.
+    static func ofAudit(besides fields: [Field], in place: Place) -> [Field] {
+        var (by, reason) = (by, auditReason)
+        (by.place, reason.place) = (place, place)
+        // Apple's code for the reason of an extension.
+        if fields.contains(where: { $0.option == reason.option }) { reason.option = "why" }
+        return fields.contains(where: \.isReason) ? [by] : [by, reason]
+    }
 }
 
 extension Environment {

@@ -6,10 +6,7 @@ import AppStoreModel
 import HTTPTypes
 import PurchaseLedger
 
-/// The maximum length of a body in bytes: all members at their greatest lengths, with every character escaped.
-private let bodyLimit = 8192
 private let path = "/v1/customers/{id}/grants"
-private let by = Field("by", "the name of the person who asked", .text(.author))
 private let line = lines(
     "id", "entitlement", "environment", "isActive", "from", "until", "endedAt", "why", "by:", "key:", "endedBy:")
 
@@ -34,7 +31,7 @@ package enum MakeGrant: NamedOperation {
                   --why "outage of May 3" --config quittance.json
             """,
         roles: .helpers,
-        [.customer, .environment, id, entitlement, from, until, why, by, forever, .isNew], upTo: bodyLimit,
+        [.customer, .environment, id, entitlement, from, until, why, forever, .isNew],
         statuses: [.created, .ok], errors: [.unknownEntitlement, .otherGrant, .tooManyGrants, .unknownCustomer],
         text: lines("id"), remark: remark
     ) { request in
@@ -99,7 +96,7 @@ package enum EndGrant: NamedOperation {
 
     package static let operation = Operation(
         .post, path + "/{grant}/end", "ends a grant", command: "grants end", roles: .helpers,
-        [.customer, grant, by], upTo: bodyLimit, unknown: "The grant", text: line
+        [.customer, grant], unknown: "The grant", text: line
     ) { request in
         let ended = try await request.ledger.endGrant(
             request.text(grant), ofCustomer: request.customerId, of: request.scope.bundleId,
@@ -110,7 +107,7 @@ package enum EndGrant: NamedOperation {
 
 extension CustomerGrant.Author {
     fileprivate init(_ request: AuthenticatedRequest) {
-        self.init(keyId: request.key?.id, name: request[by]?.string)
+        self.init(keyId: request.key?.id, name: request[Field.by]?.string)
     }
 }
 

@@ -80,7 +80,7 @@ package enum AskNotifications: NamedOperation {
 package enum RequestTestNotification: NamedOperation {
     package static let operation = Operation(
         .post, "/v1/notifications/test", "lets the App Store send a test notification", command: "app-store test",
-        notes: "quittance doctor --loop also waits for the notification.", [.environment],
+        notes: "quittance doctor --loop also waits for the notification.", [.environment], changes: false,
         errors: ErrorCode.ofAppStore
     ) { request in
         try await Answer(TestNotificationBody(id: request.reconciler().requestTestNotification(within: limit)))

@@ -18,6 +18,9 @@ package struct Operation: Sendable {
     /// What the help says besides the fields: sentences, and indented examples.
     package let notes: String
     package let roles: Roles
+    /// Whether its changes are on the audit list. Those of apps are submissions, not acts of the operator.
+    package let isAudited: Bool
+    /// The fields of its own and, if its changes are on the audit list, who asks for them and why.
     package let fields: [Field]
     /// The greatest length of a body in bytes; `nil` if the operation reads no body.
     package let bodyLimit: Int?
@@ -70,9 +73,6 @@ package struct Operation: Sendable {
 
     package var isRead: Bool { method == .get }
 
-    /// Whether its changes are on the audit list. Those of apps are submissions, not acts of the operator.
-    var isAudited: Bool { !isRead && roles.isDisjoint(with: .apps) }
-
     /// The name of the operation, such as `makeGrant`.
     package var name: String {
         let type = Self.all.first { $0.operation.method == method && $0.operation.path == path }
@@ -104,12 +104,14 @@ package struct Operation: Sendable {
 
 extension Operation {
     /// - Parameters:
+    ///   - bodyLimit: May be `nil` for a change whose members are few and short.
+    ///   - changes: Whether it changes anything, unless it is a GET.
     ///   - unknown: The subject of the error message for status 404, which is the answer if `perform` returns `nil`.
     ///   - question: Asks before the command does what cannot be undone.
     init<Body: Encodable & Sendable>(
         _ method: HTTPRequest.Method, _ path: String, _ summary: String, command: String = "", notes: String = "",
-        roles: Roles = .backends, _ fields: [Field], upTo bodyLimit: Int? = nil, readsBody: Bool = false,
-        isOpen: Bool = false, hint: (@Sendable (_ body: [UInt8]) -> String?)? = nil,
+        roles: Roles = .backends, _ fields: [Field], upTo bodyLimit: Int? = nil, changes: Bool = true,
+        readsBody: Bool = false, isOpen: Bool = false, hint: (@Sendable (_ body: [UInt8]) -> String?)? = nil,
         statuses: [HTTPResponse.Status] = [.ok],
         unknown: String? = nil, errors: Set<ErrorCode> = [], text: (@Sendable (JSONValue) -> String)? = nil,
         remark: (@Sendable (JSONValue) -> String)? = nil,
@@ -118,9 +120,15 @@ extension Operation {
         perform: @escaping @Sendable (AuthenticatedRequest) async throws -> Answer<Body>?
     ) {
         let asksAppStore = errors.contains(.appStoreUnavailable)
+        let isAudited = changes && method != .get && roles.isDisjoint(with: .apps)
+        // Proxies may drop the body of a DELETE.
+        let hasBody = isAudited && method != .delete
+        let fields = fields + (isAudited ? Field.ofAudit(besides: fields, in: hasBody ? .body : .query) : [])
         self.init(
-            method: method, path: path, summary: summary, command: command, notes: notes, roles: roles, fields: fields,
-            bodyLimit: bodyLimit, statuses: statuses, answer: Body.self,
+            method: method, path: path, summary: summary, command: command, notes: notes, roles: roles,
+            isAudited: isAudited, fields: fields,
+            bodyLimit: hasBody ? max(bodyLimit ?? 0, Field.auditLength) : bodyLimit, statuses: statuses,
+            answer: Body.self,
             errors: unknown == nil ? errors : errors.union([.notFound]), text: text, remark: remark,
             isFailure: isFailure, readsBody: readsBody, isOpen: isOpen, hint: hint, unknown: unknown,
             question: question,

@@ -25,7 +25,7 @@ private let promotionalOffer = [product, offer, transaction, account, version]
 package enum SignPromotionalOffer: NamedOperation {
     package static let operation = Operation(
         .post, "/v1/signatures/promotional-offer", "signs a promotional offer for any customer",
-        [.environment] + promotionalOffer, upTo: bodyLimit, errors: [.noSigningKey]
+        [.environment] + promotionalOffer, upTo: bodyLimit, changes: false, errors: [.noSigningKey]
     ) { request in try Answer(request.signPromotionalOffer()) }
 }
 
@@ -37,7 +37,7 @@ package enum SignIntroductoryOffer: NamedOperation {
 
     package static let operation = Operation(
         .post, "/v1/signatures/introductory-offer", "signs whether a customer gets an introductory offer",
-        [.environment, product, isAllowed, customer], upTo: bodyLimit, errors: [.noSigningKey]
+        [.environment, product, isAllowed, customer], upTo: bodyLimit, changes: false, errors: [.noSigningKey]
     ) { request in
         let (signer, nonce) = try request.signer()
         return try Answer(
@@ -51,7 +51,7 @@ package enum SignIntroductoryOffer: NamedOperation {
 package enum SignAdvancedCommerce: NamedOperation {
     package static let operation = Operation(
         .post, "/v1/signatures/advanced-commerce", "signs a request of the Advanced Commerce API",
-        [.environment], upTo: bodyLimit, readsBody: true, errors: [.noSigningKey]
+        [.environment], upTo: bodyLimit, changes: false, readsBody: true, errors: [.noSigningKey]
     ) { request in
         guard let json = request.body else { throw Refusal.invalid("The body is not JSON.") }
         let (signer, nonce) = try request.signer()

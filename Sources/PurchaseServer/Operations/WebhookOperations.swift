@@ -262,7 +262,7 @@ package enum TestWebhook: NamedOperation {
 
               quittance webhooks test kf12gdi1f9w01 --config quittance.json
             """,
-        [endpointID], unknown: unknown, errors: secretErrors.union([.webhookURLRefused]),
+        [endpointID], changes: false, unknown: unknown, errors: secretErrors.union([.webhookURLRefused]),
         text: lines("kind", "milliseconds", "status", "failure", "answer"),
         isFailure: { $0["items"]?.array?.contains { $0["failure"] != nil } == true }
     ) { request -> Answer<WebhookTestBody>? in

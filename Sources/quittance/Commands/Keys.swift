@@ -48,6 +48,8 @@ struct Keys: AsyncParsableCommand {
         @Option(help: "The app of the key. May be omitted if the configuration has a single app.")
         var bundleId: String?
 
+        @OptionGroup var author: ChangeAuthor
+
         func validate() throws {
             try TextForm.author.require(name, in: "--name")
             guard APIKey.parts(of: name) == nil else {
@@ -86,7 +88,7 @@ struct Keys: AsyncParsableCommand {
 
         private func store(_ key: APIKey, in storage: any LedgerStorage) async throws {
             do {
-                try await Ledger(storage: storage).put(key, as: "createKey", at: key.createdAt)
+                try await Ledger(storage: storage).put(key, as: "createKey", author, at: key.createdAt)
             } catch let error as LedgerStorageError {
                 let outcome =
                     error.code == .unavailable
@@ -142,6 +144,8 @@ struct Keys: AsyncParsableCommand {
         @Option(help: "The id of the key in quittance keys list, instead of the key.")
         var id: String?
 
+        @OptionGroup var author: ChangeAuthor
+
         func validate() throws {
             guard keys.count + (id == nil ? 0 : 1) == 1 else {
                 throw ValidationError("Pass either a whole key, or --id with the id in quittance keys list.")
@@ -168,7 +172,7 @@ struct Keys: AsyncParsableCommand {
                 return try Terminal.print("Was revoked already, \(date.iso8601): \(key.shown)")
             }
             key.revokedAt = now
-            try await ledger.put(key, as: "revokeKey", at: now)
+            try await ledger.put(key, as: "revokeKey", author, at: now)
             try Terminal.print("Revoked: \(key.shown)")
         }
 
@@ -235,6 +239,20 @@ struct Keys: AsyncParsableCommand {
     }
 }
 
+/// Who asks for a change and why, as in the operations of the API.
+struct ChangeAuthor: ParsableArguments {
+    @Option(help: ArgumentHelp(Field.by.sentence))
+    var by: String?
+
+    @Option(help: ArgumentHelp(Field.auditReason.sentence))
+    var reason: String?
+
+    func validate() throws {
+        if let by { try TextForm.author.require(by, in: "--by") }
+        if let reason { try TextForm.reason.require(reason, in: "--reason") }
+    }
+}
+
 extension APIKey {
     /// The key's line in the list, made printable because other programs may have written the names.
     fileprivate var shown: String {
@@ -244,10 +262,13 @@ extension APIKey {
 
 extension Ledger {
     /// Stores a key, with an entry on the audit list.
-    fileprivate func put(_ key: APIKey, as operation: String, at now: Timestamp) async throws {
+    fileprivate func put(
+        _ key: APIKey, as operation: String, _ author: ChangeAuthor, at now: Timestamp
+    ) async throws {
         var ledger = self
         ledger.audit = AuditEntry(operation, of: key.bundleId, at: now, wall: SystemClock.now(), unique: key.id)
-        ledger.audit?.content.by = Correction.operatorName
+        ledger.audit?.content.by = author.by ?? Correction.operatorName
+        ledger.audit?.content.reason = author.reason
         ledger.audit?.content.subject = key.id
         try await ledger.put(key)
     }

@@ -27,7 +27,7 @@ extension Field {
     var isFile: Bool { if case .list(nil, _) = form { true } else { form == .document } }
 
     /// The explanation as a sentence, without marks.
-    private var sentence: String {
+    var sentence: String {
         explanation(isOption: true).asSentence + (isFile ? " A file, or - for standard input." : "")
     }
 
