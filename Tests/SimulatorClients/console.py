@@ -3,6 +3,7 @@
 the checks below, and prints a JSON document about it. With a folder, `views` leaves its screenshots there."""
 
 import base64
+import contextlib
 import http.client
 import importlib.util
 import json
@@ -368,9 +369,13 @@ def visit(demo, console):
     console.press("dora", "main")
     console.shows("What you can do")
     console.press("End…")
+    # The tab remembers the name.
+    assert console.value("document.getElementById('field-by').value") == "Eva"
+    console.fill("reason", "it is over")
     console.press("End a gift", "dialog")
     console.done("Give it again")
     console.press("End a gift…")
+    console.fill("reason", "at last")
     console.press("End a gift", "dialog")
     console.done()
     assert not demo.ask("/v1/customers/dora/entitlements/pro")["isActive"]
@@ -388,7 +393,7 @@ def visit(demo, console):
 
 
 def panels(demo, console):
-    """Every panel, and what it undoes."""
+    """Every panel, and what it undoes. Each asks for a reason and a name, which are on the audit list once."""
     console.refused = [404]
     console.open(demo.key("server"))
     pro = "/v1/customers/anna/entitlements/pro"
@@ -396,7 +401,8 @@ def panels(demo, console):
 
     def act(title, undo=None, during=None, twice=False, **fields):
         console.press(title + "…")
-        for name, text in fields.items():
+        who, why = f"Eva {len(done)}", f"reason {len(done)}"
+        for name, text in {**fields, "reason": why, "by": who}.items():
             console.fill(name, text)
         console.wait("document.querySelector('.effect p')")
         console.press("Go on" if twice else title, "dialog")
@@ -407,13 +413,17 @@ def panels(demo, console):
             console.wait("document.querySelector('dialog .done')")
             during()
         done.append([title, console.done(undo)])
+        found = [one for one in demo.ask("/v1/audit")["items"] if one.get("by") == who]
+        assert sorted(one["reason"] for one in found) == [why, *[f"undone: {why}"] * bool(undo)], (title, found)
+        if any(one.get("customerId") for one in found):
+            console.shows(who, why)
 
     console.find("anna", "What you can do")
     lost = lambda: check(not demo.ask(pro)["isActive"])
-    act("Deny a purchase", "Allow it again", lost, purchase="pro.", reason="bank")
+    act("Deny a purchase", "Allow it again", lost, purchase="pro.")
     check(demo.ask(pro)["isActive"])
-    act("Deny a purchase", purchase="pro.", reason="bank")
-    act("Allow a denied purchase", purchase="pro.", reason="paid")
+    act("Deny a purchase", purchase="pro.")
+    act("Allow a denied purchase", purchase="pro.")
     check(demo.ask(pro)["isActive"])
     console.press("Move a purchase…")
     console.fill("to", "nobody")
@@ -421,7 +431,7 @@ def panels(demo, console):
     console.press("Move a purchase", "dialog")
     console.shows("No customer has the id", "Tick the box")
     console.press("Cancel", "dialog")
-    act("Move a purchase", "Move it back to anna", lost, purchase="pro.", to="dora", reason="an old account")
+    act("Move a purchase", "Move it back to anna", lost, purchase="pro.", to="dora")
     check(demo.ask(pro)["isActive"])
     attributes = lambda: json.dumps(demo.ask("/v1/customers/anna/attributes"))
     act("Set an attribute", "Set it back", lambda: check("gold" in attributes()), attribute="plan", value="gold")
@@ -431,13 +441,13 @@ def panels(demo, console):
     demo.ask("/v1/customers/anna/aliases", {"alias": "anna.old"})
     console.press("Refresh")
     console.shows("anna.old")
-    act("Take an id off", "Add the id again", id="anna.old", reason="not hers")
+    act("Take an id off", "Add the id again", id="anna.old")
     check("anna.old" in demo.ask("/v1/customers/anna")["ids"])
     demo.ask("/v1/customers/merged/grants", {"entitlement": "pro", "forever": True, "why": "a tester"})
     demo.ask("/v1/customers/anna/aliases", {"alias": "merged"})
     console.press("Refresh")
     console.shows("merged")
-    act("Undo a merge", id="merged", reason="somebody else")
+    act("Undo a merge", id="merged")
     check("merged" not in demo.ask("/v1/customers/anna")["ids"])
     check("Undo a merge" not in console.text())
 
@@ -602,18 +612,24 @@ OURS = {"environment", "environments", "counted", "kind", "state", "status", "ro
 def hostile(demo, console_of):
     """Hostile texts in every member: nothing runs, nothing is too wide, and the text that is read back is the value."""
     sent = []
+    for number, text in enumerate(HOSTILE):
+        # The server refuses texts that no person types.
+        with contextlib.suppress(urllib.error.HTTPError):
+            demo.ask("/v1/customers/anna/attributes", {"attributes": {"plan": {"value": str(number)}},
+                                                       "by": text[:100], "reason": text[:500]}, "PATCH")
 
     def change(path, value, name=""):
         if isinstance(value, dict):
             return {key: change(path, one, key) for key, one in value.items()}
         if isinstance(value, list):
             return [change(path, one, name) for one in value]
-        if not isinstance(value, str) or name in OURS or "/v1/key" in path or "prefix=" in path:
+        isOurs = name in OURS and not ("/v1/audit" in path and name == "reason")
+        if not isinstance(value, str) or isOurs or "/v1/key" in path or "prefix=" in path:
             return value
         # The server refuses ids with control characters, and the page asks with the ids that it gets.
         texts = HOSTILE[:5] if name in ["id", "ids", "customer", "customerId"] else HOSTILE
-        sent.append(f"{len(sent)}{texts[len(sent) % len(texts)]}")
-        return sent[-1]
+        sent.append((name, f"{len(sent)}{texts[len(sent) % len(texts)]}"))
+        return sent[-1][1]
 
     with console_of(Altering(demo.console, change).url) as console:
         console.open(demo.key("support"))
@@ -645,9 +661,23 @@ def hostile(demo, console_of):
             console.press(title)
             look()
             console.press("Cancel", "dialog")
+        # The name that a person types is kept as it is, though the server refuses it.
+        console.refused = [501]
+        console.press("Give days…")
+        for name in ["reason", "by"]:
+            console.fill(name, HOSTILE[1])
+        console.press("Give days", "dialog")
+        console.shows("The server answered 501.")
+        console.press("Cancel", "dialog")
+        console.press("Give days…")
+        assert console.value("document.getElementById('field-by').value") == HOSTILE[1]
+        look()
+        console.press("Cancel", "dialog")
         console.press("Audit")
         look()
-        whole = {text for text in sent if any(text in one for one in read)}
+        found = [(name, text) for name, text in sent if any(text in one for one in read)]
+        assert {"by", "reason", "keyName"} <= {name for name, _ in found}, {name for name, _ in found}
+        whole = {text for _, text in found}
         bare = [text.lstrip("0123456789") for text in whole]
         unread = [one[:20] for one in HOSTILE if not any(text.startswith(one) for text in bare)]
         assert not unread, unread

@@ -155,6 +155,8 @@ async function ask(method, path, query = {}, body = undefined) {
 }
 
 const get = (path, query) => ask("GET", path, query);
+/** Sends a change for the person at the page, with the reason: the audit list has both. */
+const alter = (method, path, query, reason, body) => ask(method, path, query, { ...body, reason, by: session.by });
 /** A path with texts in it. */
 function path(parts, ...values) {
   return parts.reduce((whole, part, index) => {
@@ -863,13 +865,14 @@ function chains(customer) {
 
 // More purchases than this are no list to choose from.
 const MOST_CHOICES = 200;
-/** A field that chooses a purchase, and the purchase that is chosen. */
-function purchaseField(list) {
+/** A panel about one of these purchases. It begins with a field that chooses one, which its functions then get. */
+function ofPurchase(list, { fields = [], effect, run, ...rest }) {
   const options = list.slice(0, MOST_CHOICES).map((chain) =>
     [chain.key, `${chain.name}, bought ${moment(chain.at, "date")} (${chain.id}, ${chain.place})`]);
   const hint = list.length > MOST_CHOICES && `The newest ${MOST_CHOICES} purchases.`;
-  const chosen = ({ purchase }) => list.find((one) => one.key === purchase);
-  return [{ name: "purchase", label: "Purchase", options, hint }, chosen];
+  const on = (action) => (values) => action(list.find((one) => one.key === values.purchase), values);
+  return list.length > 0 && { ...rest, effect: on(effect), run: on(run),
+    fields: [{ name: "purchase", label: "Purchase", options, hint }, ...fields] };
 }
 
 function randomId() {
@@ -887,6 +890,9 @@ function until(typed, now) {
   return date > now ? date : undefined;
 }
 
+const makeGift = (name, place, why, gift) => ask("POST", path`/v1/customers/${name}/grants`,
+  { environment: environmentQuery(place) }, { ...gift, why, by: session.by, new: false });
+const endGift = (name, { id }, reason) => alter("POST", path`/v1/customers/${name}/grants/${id}/end`, {}, reason);
 const undone = (reason) => `undone: ${reason}`.slice(0, 500);
 const onlyServer = (what) => !may.link() && `Only a server key can ${what} again.`;
 /**
@@ -898,9 +904,9 @@ const ACTIONS = {
     if (!customer.ids.length) return null;
     for (const one of customer.environments) notice([...one.entitlements, ...customer.grants, ...one.timeline ?? []]);
     const known = who.entitlements ?? [...entitlements].sort();
-    const id = randomId(), grants = path`/v1/customers/${name}/grants`;
+    const id = randomId();
     return {
-      title: "Give days", asks: ["reason", "by"],
+      title: "Give days",
       fields: [
         { name: "entitlement", label: "What", options: known.length ? known.map((one) => [one, one]) : undefined,
           hint: !known.length && "The name of an entitlement, such as pro." },
@@ -920,49 +926,43 @@ const ACTIONS = {
             "The customer has it as long or longer without this.",
           "The App Store is not told.", pays && "The customer's subscription goes on, and Apple charges it as before."];
       },
-      async run({ entitlement, until: typed, place, reason, by }) {
-        const grant = await ask("POST", grants, { environment: environmentQuery(place) },
-          { id, entitlement, until: until(typed, customer.asOf), why: reason, by, new: false });
+      async run({ entitlement, until: typed, place, reason }) {
+        const grant = await makeGift(name, place, reason, { id, entitlement, until: until(typed, customer.asOf) });
         return { done: `${name} has ${grant.entitlement} until ${moment(grant.until)} UTC.`,
-          undo: ["End this gift", () => ask("POST", path`/v1/customers/${name}/grants/${grant.id}/end`, {}, { by })] };
+          undo: ["End this gift", () => endGift(name, grant, undone(reason))] };
       }, };
   },
   endGift(customer, name, given) {
     const list = customer.grants.filter((grant) => grant.isActive);
     const chosen = ({ gift }) => list.find((grant) => grant.id === gift);
     return list.length && {
-      title: "End a gift", asks: ["by"],
+      title: "End a gift",
       fields: [{ name: "gift", label: "Gift", value: given.gift, options: list.map((one) => [one.id, one.entitlement +
         ` until ${isTime(one.until) ? moment(one.until) : "no end"}, ${one.environment}: ${one.why}`]) }],
       effect: (values) => [`${chosen(values).entitlement} ends for ${name} now, unless a purchase gives it too.`],
       async run(values) {
-        const { id, entitlement, why, until: end, environment: place } = chosen(values), by = values.by;
-        await ask("POST", path`/v1/customers/${name}/grants/${id}/end`, {}, { by });
-        const again = { id: randomId(), entitlement, why, by, new: false, until: end, forever: !isTime(end) };
-        return { done: `The gift of ${entitlement} has ended.`, undo: ["Give it again", () =>
-          ask("POST", path`/v1/customers/${name}/grants`, { environment: environmentQuery(place) }, again)] };
+        const gift = chosen(values), { entitlement, why, until: end, environment: place } = gift;
+        await endGift(name, gift, values.reason);
+        const again = { id: randomId(), entitlement, until: end, forever: !isTime(end) };
+        return { done: `The gift of ${entitlement} has ended.`,
+          undo: ["Give it again", () => makeGift(name, place, why, again)] };
       }, };
   },
-  move(customer, name) {
-    const list = chains(customer), [field, chosen] = purchaseField(list);
-    return list.length && {
-      title: "Move a purchase", asks: ["reason"],
-      fields: [field, { name: "to", label: "To the customer with the id" },
-        { name: "isNew", label: "Nobody has this id yet: make a new customer", isCheck: true }],
-      effect: (values) => values.to && [
-        `${chosen(values).name} (${chosen(values).id}) belongs to ${values.to} alone, at once.`,
-        customer.ids.length > 0 && `${name} loses what it gives.`,
-        "Later documents and claims of apps do not change this."],
-      async run({ to, isNew, reason, ...values }) {
-        const { id, query, name: product } = chosen(values);
-        const before = (await get(path`/v1/transactions/${id}`, query)).customers ?? [];
-        const move = (body) => ask("POST", path`/v1/transactions/${id}/move`, query, body);
-        await move({ customers: [to], reason, new: isNew });
-        const owners = before.map((one) => one === customer.ids[0] ? name : one).join(", ");
-        return { done: `${product} belongs to ${to}.`, undo: before.length > 0 && before.length <= 10 &&
-          [`Move it back to ${owners}`, () => move({ customers: before, reason: undone(reason), new: false })] };
-      }, };
-  },
+  move: (customer, name) => ofPurchase(chains(customer), {
+    title: "Move a purchase",
+    fields: [{ name: "to", label: "To the customer with the id" },
+      { name: "isNew", label: "Nobody has this id yet: make a new customer", isCheck: true }],
+    effect: (chain, { to }) => to && [`${chain.name} (${chain.id}) belongs to ${to} alone, at once.`,
+      customer.ids.length > 0 && `${name} loses what it gives.`,
+      "Later documents and claims of apps do not change this."],
+    async run({ id, query, name: product }, { to, isNew, reason }) {
+      const before = (await get(path`/v1/transactions/${id}`, query)).customers ?? [];
+      const move = (why, body) => alter("POST", path`/v1/transactions/${id}/move`, query, why, body);
+      await move(reason, { customers: [to], new: isNew });
+      const owners = before.map((one) => one === customer.ids[0] ? name : one).join(", ");
+      return { done: `${product} belongs to ${to}.`, undo: before.length > 0 && before.length <= 10 &&
+        [`Move it back to ${owners}`, () => move(undone(reason), { customers: before, new: false })] };
+    }, }),
   deny: (customer) => denial(customer, false, "Deny a purchase", "deny", "allow", (chain) => [
     `${chain.name} (${chain.id}) gives nothing from now on, although it was bought, until somebody allows it.`,
     "Apple refunds nothing, and goes on charging a subscription."]),
@@ -971,46 +971,41 @@ const ACTIONS = {
   unlink: (customer) => separation(customer, "Take an id off", "Id", (id) => [
     `${id} then belongs to nobody. The purchases stay with this customer.`,
     "An app that asks with this id finds nothing.", onlyServer("add the id")], async (id, rest, reason) => {
-    await ask("POST", path`/v1/customers/${rest}/unlink`, {}, { alias: id, reason });
+    await alter("POST", path`/v1/customers/${rest}/unlink`, {}, reason, { alias: id });
     return `${id} belongs to nobody.`;
   }, "Add the id again"),
   unmerge: (customer) => separation(customer, "Undo a merge", "Id of the customer that was merged in", (id) => [
     `The customer that had the id ${id} is a customer of its own again, with its ids and purchases of then.`,
     "Gifts and attributes stay with this customer.", onlyServer("merge them")], async (id, _, reason) => {
-    await ask("POST", path`/v1/customers/${id}/unmerge`, {}, { reason });
+    await alter("POST", path`/v1/customers/${id}/unmerge`, {}, reason);
     return `${id} is a customer of its own.`;
   }, "Merge them again", customer.merged),
-  refresh(customer) {
-    const list = chains(customer), [field, chosen] = purchaseField(list);
-    return list.length && {
-      title: "Read from the App Store", fields: [field],
-      effect: (values) => ["The server reads the customer's whole history with this purchase from the App Store, and " +
-        `records what it lacks (${chosen(values).place}).`, "Nobody is charged, and nothing is erased."],
-      async run(values) {
-        const found = await ask("POST", "/v1/backfill", chosen(values).query, { transactionId: chosen(values).id });
-        return { done: !found.complete ? "The App Store has not told all of it yet. The server goes on by itself."
-          : `It answered: ${plural(found.recorded, "new document")}, ${count(found.alreadyKnown)} already known.` };
-      }, };
-  },
+  refresh: (customer) => ofPurchase(chains(customer), {
+    title: "Read from the App Store",
+    effect: ({ place }) => ["The server reads the customer's whole history with this purchase from the App Store, " +
+      `and records what it lacks (${place}).`, "Nobody is charged, and nothing is erased."],
+    async run({ id, query }, { reason }) {
+      const found = await alter("POST", "/v1/backfill", query, reason, { transactionId: id });
+      return { done: !found.complete ? "The App Store has not told all of it yet. The server goes on by itself."
+        : `It answered: ${plural(found.recorded, "new document")}, ${count(found.alreadyKnown)} already known.` };
+    }, }),
   extend(customer) {
     const keys = new Set(customer.environments.flatMap((one) => one.subscriptions.filter((item) => item.hasAccess)
       .map((item) => `${item.environment} ${item.originalTransactionId}`)));
-    const list = chains(customer).filter((chain) => keys.has(chain.key)), [field, chosen] = purchaseField(list);
     const requestIdentifier = randomId();
-    return list.length && {
+    return ofPurchase(chains(customer).filter((chain) => keys.has(chain.key)), {
       title: "Extend at Apple", twice: "Apple extends at once and sends the customer an e-mail. Nobody can undo it.",
-      fields: [field, { name: "days", label: "Days, 1 to 90", value: "7" },
+      fields: [{ name: "days", label: "Days, 1 to 90", value: "7" },
         { name: "code", label: "Reason for Apple", options: [["1", "Customer satisfaction"],
           ["3", "Service issue or outage"], ["2", "Other"], ["0", "Not declared"]] }],
-      effect: (values) => !/^([1-9]|[1-8]\d|90)$/.test(values.days) ? "Type a number of days from 1 to 90." : [
-        `Apple moves the next renewal of ${chosen(values).name} by ${plural(Number(values.days), "day")}, without a ` +
-        "charge, and sends the customer an e-mail.", "It cannot be undone."],
-      async run({ days, code, ...values }) {
-        const { id, query } = chosen(values);
-        const found = await ask("POST", path`/v1/subscriptions/${id}/extension`, query,
+      effect: ({ name }, { days }) => !/^([1-9]|[1-8]\d|90)$/.test(days) ? "Type a number of days from 1 to 90." : [
+        `Apple moves the next renewal of ${name} by ${plural(Number(days), "day")}, without a charge, and sends the ` +
+        "customer an e-mail.", "It cannot be undone."],
+      async run({ id, query }, { days, code, reason }) {
+        const found = await alter("POST", path`/v1/subscriptions/${id}/extension`, query, reason,
           { extendByDays: Number(days), extendReasonCode: Number(code), requestIdentifier });
         return { done: `The next renewal is on ${moment(found.effectiveDate)} UTC.` };
-      }, };
+      }, });
   },
   attribute(customer, name) {
     const before = (attribute) => customer.attributes?.[attribute]?.value ?? null;
@@ -1020,37 +1015,36 @@ const ACTIONS = {
       effect: ({ attribute, value }) => attribute && [
         value ? `${attribute} becomes “${value}”.` : `${attribute} is removed.`,
         before(attribute) === null ? "The customer does not have it yet." : `Now it is “${before(attribute)}”.`],
-      async run({ attribute, value }) {
-        const set = (one) => ask("PATCH", path`/v1/customers/${name}/attributes`, {},
+      async run({ attribute, value, reason }) {
+        const set = (why, one) => alter("PATCH", path`/v1/customers/${name}/attributes`, {}, why,
           { attributes: { [attribute]: { value: one } }, new: false });
-        await set(value || null);
-        return { done: "The attribute is set.", undo: ["Set it back", () => set(before(attribute))] };
+        await set(reason, value || null);
+        return { done: "The attribute is set.", undo: ["Set it back", () => set(undone(reason), before(attribute))] };
       }, };
   },
 };
 
 function denial(customer, isDenied, title, verb, opposite, effect) {
-  const list = chains(customer).filter((chain) => chain.isDenied === isDenied), [field, chosen] = purchaseField(list);
-  return list.length && {
-    title, asks: ["reason"], fields: [field], effect: (values) => effect(chosen(values)),
-    async run({ reason, ...values }) {
-      const { id, query, name } = chosen(values);
-      const send = (what, why) => ask("POST", path`/v1/transactions/${id}/` + what, query, { reason: why });
+  return ofPurchase(chains(customer).filter((chain) => chain.isDenied === isDenied), {
+    title, effect,
+    async run({ id, query, name }, { reason }) {
+      const send = (what, why) => alter("POST", path`/v1/transactions/${id}/` + what, query, why);
       await send(verb, reason);
       return { done: `${name} is ${isDenied ? "allowed" : "denied"}.`,
         undo: [isDenied ? "Deny it again" : "Allow it again", () => send(opposite, undone(reason))] };
-    }, };
+    }, });
 }
 
 /** Takes an id of the customer away. The first id names the customer in events, and stays. */
 function separation(customer, title, label, effect, send, undo, ids = customer.ids.slice(1)) {
   return ids.length > 0 && {
-    title, asks: ["reason"], fields: [{ name: "id", label, options: ids.map((id) => [id, id]) }],
+    title, fields: [{ name: "id", label, options: ids.map((id) => [id, id]) }],
     effect: ({ id }) => effect(id),
     async run({ id, reason }) {
       const rest = customer.ids[0];
       return { done: await send(id, rest, reason), next: best(customer.ids.filter((one) => one !== id)),
-        undo: may.link() && [undo, () => ask("POST", path`/v1/customers/${rest}/aliases`, {}, { alias: id })] };
+        undo: may.link() &&
+          [undo, () => alter("POST", path`/v1/customers/${rest}/aliases`, {}, undone(reason), { alias: id })] };
     }, };
 }
 
@@ -1065,9 +1059,9 @@ function actionsCard(customer, name) {
 function act(key, customer, given = {}) {
   const name = best(customer.ids) ?? customer.id, action = ACTIONS[key](customer, name, given);
   const inputs = new Map();
-  const asked = [{ name: "reason", label: "Reason", maxlength: 400, hint: "It stays for ever: name nobody in it." },
+  const fields = [...action.fields,
+    { name: "reason", label: "Reason", maxlength: 400, hint: "It is kept: name nobody in it." },
     { name: "by", label: "Your name", value: session.by, maxlength: 100 }];
-  const fields = [...action.fields, ...asked.filter((field) => action.asks?.includes(field.name))];
   const rows = fields.map((field) => {
     const id = `field-${field.name}`, hint = field.hint && `hint-${field.name}`;
     const shared = { id, required: !field.isCheck && !field.isOptional, "aria-describedby": hint };
@@ -1086,8 +1080,8 @@ function act(key, customer, given = {}) {
   const effect = make("div", { class: "effect", "aria-live": "polite" }), failure = make("div", { class: "failure" });
   const send = make("button", { class: "main" });
   const form = make("form", { onsubmit: listen(submit), oninput: () => update() }, rows, effect,
-    make("p", { class: "quiet small" }, "Fields with * are needed. The audit list shows it with your key, ", who.name,
-      "."), failure, make("p", { class: "buttons" }, button("Cancel", () => node.close(), "plain"), send));
+    make("p", { class: "quiet small" }, "Fields with * are needed. The audit list has the reason and your name with " +
+      "your key, ", who.name, "."), failure, make("p", { class: "buttons" }, button("Cancel", () => node.close(), "plain"), send));
   let isSure;
   const node = panel(action.title, form);
   update();
@@ -1109,7 +1103,7 @@ function act(key, customer, given = {}) {
   async function submit() {
     if (!Array.isArray(action.effect(values()))) return;
     if (!isSure) { update(true); return; }
-    keep({ by: values().by ?? session.by });
+    keep({ by: values().by });
     await attempt(send, async () => report(await action.run(values())));
   }
 
