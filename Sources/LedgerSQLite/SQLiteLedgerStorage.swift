@@ -326,7 +326,7 @@ extension SQLiteLedgerStorage {
     public func beginEpoch(at now: Timestamp) async throws { try await write { try $0.beginEpochs(at: now) } }
 
     public func notificationHours(
-        of bundleId: String, among count: Int, limit: Int
+        of bundleId: String?, among count: Int, limit: Int
     ) async throws -> [NotificationHour] {
         try await read { try $0.notificationHours(of: bundleId, among: count, limit) }
     }

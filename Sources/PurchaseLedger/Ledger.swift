@@ -571,7 +571,11 @@ extension Ledger {
     /// The time of the last arrival of a notification; `nil` if the last `count` documents contain no notification.
     /// Which documents are the last depends on the storage: the last to arrive, or the last to be signed.
     public func lastNotification(among count: Int) async throws -> Timestamp? {
-        try await storage.lastNotification(among: count)
+        for count in [min(count, 1000), count] {
+            let hours = try await storage.notificationHours(of: nil, among: count, limit: 1)
+            if let newest = hours.first?.newest { return newest }
+        }
+        return nil
     }
 
     /// See ``LedgerStorage/notificationHours(of:among:limit:)``.

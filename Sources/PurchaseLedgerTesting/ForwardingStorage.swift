@@ -100,12 +100,8 @@ extension ForwardingStorage {
 
     public func documentCount() async throws -> Int { try await target.documentCount() }
 
-    public func lastNotification(among count: Int) async throws -> Timestamp? {
-        try await target.lastNotification(among: count)
-    }
-
     public func notificationHours(
-        of bundleId: String, among count: Int, limit: Int
+        of bundleId: String?, among count: Int, limit: Int
     ) async throws -> [NotificationHour] {
         try await target.notificationHours(of: bundleId, among: count, limit: limit)
     }

@@ -184,7 +184,7 @@ import Testing
         }
         _ = try await storage.records(RecordSelection(kind), after: nil, limit: 10)
         _ = try await storage.records(RecordSelection(kind, entry: "entry 7"), after: nil, limit: 10)
-        _ = try await storage.documents(.newest(of: .notification, among: 10), limit: 10)
+        _ = try await storage.notificationHours(of: nil, among: 10, limit: 10)
         _ = try await storage.documents(.newest(in: .production, among: 10), limit: 10)
         _ = try await storage.eraseEvents(before: Timestamp(milliseconds: 1), limit: 10)
         let (missing, nothing) = (

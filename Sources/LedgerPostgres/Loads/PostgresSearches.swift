@@ -126,17 +126,10 @@ extension PostgresLedgerStorage {
         return names.compactMap { name in loaded.rows[name].map { (name, $0.stored(loaded.parts)) } }
     }
 
-    /// The latest arrival of a notification among the `count` documents signed last. The document signed last need not
-    /// have arrived last, because an old document may arrive late.
-    public func lastNotification(among count: Int) async throws -> Timestamp? {
-        try await translated {
-            let rows = try await self.requests.read(DocumentSearch.lastNotification(among: count))
-            return try rows.map { try $0.next(Timestamp?.self) }.first ?? nil
-        }
-    }
-
+    /// The notifications among the documents signed last. The document signed last need not have arrived last, because
+    /// an old document may arrive late.
     public func notificationHours(
-        of bundleId: String, among count: Int, limit: Int
+        of bundleId: String?, among count: Int, limit: Int
     ) async throws -> [NotificationHour] {
         try await translated {
             try await self.requests.read(DocumentSearch.notificationHours(of: bundleId, among: count, limit)).map {

@@ -341,16 +341,16 @@ enum DocumentSearch {
     /// Selects the locations of documents: for `.newest` those of its single page, whatever the cursor, and for `.all`
     /// those after the cursor. The cursor is the name of the last document on the previous page.
     static func statement(_ selection: DocumentSelection, after cursor: ScanCursor?, limit: Int) -> PostgresStatement {
-        if case .newest(let kind, let environment, let count) = selection {
+        if case .newest(let environment, let count) = selection {
             return PostgresStatement(
                 """
                 SELECT signed_date, digest, home FROM (
-                    SELECT signed_date, digest, home, kind, scope FROM quittance.documents
+                    SELECT signed_date, digest, home, scope FROM quittance.documents
                     ORDER BY signed_date DESC, digest DESC LIMIT $1
                 ) AS newest JOIN quittance.scopes ON scopes.id = newest.scope
-                WHERE kind = coalesce($2, kind) AND environment = coalesce($3, environment)
-                ORDER BY signed_date DESC, digest DESC LIMIT $4
-                """, [max(0, count).parameter, kind.parameter, environment.parameter, max(0, limit).parameter])
+                WHERE environment = coalesce($2, environment)
+                ORDER BY signed_date DESC, digest DESC LIMIT $3
+                """, [max(0, count).parameter, environment.parameter, max(0, limit).parameter])
         }
         let start = cursor.flatMap { Provenance($0.rawValue) }
         let key = start?.key ?? [.integer(.min), .bytes([])]
@@ -362,26 +362,14 @@ enum DocumentSearch {
             key + [.integer(Int64(max(1, limit)))])
     }
 
-    /// Selects the time at which the last notification arrived, among the `count` documents with the latest signing
-    /// dates.
-    static func lastNotification(among count: Int) -> PostgresStatement {
-        PostgresStatement(
-            """
-            SELECT max(received_at) FROM (
-                SELECT kind, received_at FROM quittance.documents
-                ORDER BY signed_date DESC, digest DESC LIMIT $1) AS newest
-            WHERE kind = $2
-            """, [max(0, count).parameter, Evidence.Kind.notification.parameter])
-    }
-
-    static func notificationHours(of bundleId: String, among count: Int, _ limit: Int) -> PostgresStatement {
+    static func notificationHours(of bundleId: String?, among count: Int, _ limit: Int) -> PostgresStatement {
         PostgresStatement(
             """
             SELECT received_at / \(NotificationHour.length), count(*), max(received_at) FROM (
                 SELECT kind, received_at, scope FROM quittance.documents
                 ORDER BY signed_date DESC, digest DESC LIMIT $1) AS newest
             JOIN quittance.scopes ON scopes.id = newest.scope JOIN quittance.apps ON apps.id = app
-            WHERE kind = $2 AND bundle_id = $3 GROUP BY 1 ORDER BY 1 DESC LIMIT $4
+            WHERE kind = $2 AND bundle_id = coalesce($3, bundle_id) GROUP BY 1 ORDER BY 1 DESC LIMIT $4
             """,
             [
                 max(0, count).parameter, Evidence.Kind.notification.parameter, bundleId.parameter,

@@ -80,8 +80,8 @@ extension SQLiteLedgerSession {
     func documents(
         _ selection: DocumentSelection, after cursor: ScanCursor?, limit: Int
     ) throws -> ScanPage<StoredDocument> {
-        if case .newest(let kind, let environment, let count) = selection {
-            return ScanPage(items: try newest(of: kind, in: environment, among: count, limit), next: nil)
+        if case .newest(let environment, let count) = selection {
+            return ScanPage(items: try newest(in: environment, among: count, limit), next: nil)
         }
         return try TableScan.page(after: cursor, limit: limit) { number, limit in
             try all(Self.rows + " WHERE number > ? ORDER BY number LIMIT ?", [.integer(number), limit.stored]) {
@@ -90,34 +90,32 @@ extension SQLiteLedgerSession {
         }
     }
 
-    /// Reads the table from its end, without the contents.
-    func notificationHours(of bundleId: String, among count: Int, _ limit: Int) throws -> [NotificationHour] {
+    /// Reads the table from its end, without the contents. An index of kinds would make this query faster, but would
+    /// cost an additional page write for each new document.
+    func notificationHours(of bundleId: String?, among count: Int, _ limit: Int) throws -> [NotificationHour] {
         try all(
             """
             SELECT receivedAt / \(NotificationHour.length), count(*), max(receivedAt) FROM (
                 SELECT kind, receivedAt, scope FROM documents ORDER BY number DESC LIMIT ?)
-            WHERE kind = ? AND scope IN (SELECT scopes.id FROM scopes JOIN apps ON apps.id = app WHERE bundleId = ?)
+            WHERE kind = ? AND scope IN (
+                SELECT scopes.id FROM scopes JOIN apps ON apps.id = app WHERE bundleId = coalesce(?, bundleId))
             GROUP BY 1 ORDER BY 1 DESC LIMIT ?
             """,
-            [max(0, count).stored, Evidence.Kind.notification.stored, .text(bundleId), max(0, limit).stored]
+            [max(0, count).stored, Evidence.Kind.notification.stored, bundleId.stored, max(0, limit).stored]
         ) { row in
             NotificationHour(
                 try row.next(Int64.self), Int(try row.next(Int64.self)), newest: try row.next(Timestamp.self))
         }
     }
 
-    /// Reads the table from its end. An index of kinds would make this query faster, but would cost an additional page
-    /// write for each new document. With an ORDER BY in the outer query, SQLite would read and sort all rows of the
+    /// Reads the table from its end. With an ORDER BY in the outer query, SQLite would read and sort all rows of the
     /// inner query before it returned the first row.
-    private func newest(
-        of kind: Evidence.Kind?, in environment: Environment?, among count: Int, _ limit: Int
-    ) throws -> [StoredDocument] {
+    private func newest(in environment: Environment?, among count: Int, _ limit: Int) throws -> [StoredDocument] {
         let numbers = try all(
             """
-            SELECT number FROM (SELECT number, kind, scope FROM documents ORDER BY number DESC LIMIT ?)
-            WHERE kind = coalesce(?, kind)
-                AND scope IN (SELECT id FROM scopes WHERE environment = coalesce(?, environment)) LIMIT ?
-            """, [max(0, count).stored, kind.stored, environment.stored, max(0, limit).stored]
+            SELECT number FROM (SELECT number, scope FROM documents ORDER BY number DESC LIMIT ?)
+            WHERE scope IN (SELECT id FROM scopes WHERE environment = coalesce(?, environment)) LIMIT ?
+            """, [max(0, count).stored, environment.stored, max(0, limit).stored]
         ) { try $0.next(Int64.self) }
         return try numbers.compactMap { number in
             try Self.unlessDamaged {

@@ -132,14 +132,10 @@ public protocol LedgerStorage: Sendable {
     /// The number of documents.
     func documentCount() async throws -> Int
 
-    /// The time of the last arrival of a notification; `nil` if the last `count` documents contain no notification.
-    /// Which documents are the last depends on the storage: the last to arrive, or the last to be signed.
-    func lastNotification(among count: Int) async throws -> Timestamp?
-
-    /// The notifications of an app among the last `count` documents, counted by the hour of their arrival: the newest
-    /// hours first, at most `limit`, without hours in which none arrived. The last documents are those of
-    /// ``lastNotification(among:)``.
-    func notificationHours(of bundleId: String, among count: Int, limit: Int) async throws -> [NotificationHour]
+    /// The notifications of an app, or with `nil` of all apps, among the last `count` documents, counted by the hour of
+    /// their arrival: the newest hours first, at most `limit`, without hours in which none arrived. Which documents are
+    /// the last depends on the storage: the last to arrive, or the last to be signed.
+    func notificationHours(of bundleId: String?, among count: Int, limit: Int) async throws -> [NotificationHour]
 
     /// Updates the storage's own statistics after a large write. A database uses such statistics to plan its queries.
     func adaptToSize() async throws
@@ -270,18 +266,12 @@ extension LedgerStorage {
     /// True, because the storage keeps all documents.
     public func keepsAllDocuments() async throws -> Bool { true }
 
-    /// Reads some of the newest notifications, so that a damaged notification does not hide the time.
-    public func lastNotification(among count: Int) async throws -> Timestamp? {
-        let newest = try await documents(.newest(of: .notification, among: count), limit: 3)
-        return newest.map(\.receivedAt).max()
-    }
-
     /// Reads the documents.
     public func notificationHours(
-        of bundleId: String, among count: Int, limit: Int
+        of bundleId: String?, among count: Int, limit: Int
     ) async throws -> [NotificationHour] {
-        let documents = try await documents(.newest(of: .notification, among: count), limit: count)
-        let arrivals = documents.filter { $0.scope.bundleId == bundleId }.map(\.receivedAt)
+        let documents = try await documents(.newest(among: count), limit: count).filter { $0.kind == .notification }
+        let arrivals = documents.filter { bundleId ?? $0.scope.bundleId == $0.scope.bundleId }.map(\.receivedAt)
         let hours = Dictionary(grouping: arrivals) { $0.milliseconds / NotificationHour.length }
             .map { NotificationHour($0.key, $0.value.count, newest: $0.value.max() ?? .distantPast) }
         return Array(hours.sorted { $0.from > $1.from }.prefix(max(0, limit)))

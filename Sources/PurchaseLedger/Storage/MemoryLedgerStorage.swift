@@ -57,12 +57,11 @@ public final class MemoryLedgerStorage: LedgerStorage {
         _ selection: DocumentSelection, after cursor: ScanCursor?, limit: Int
     ) async throws -> ScanPage<StoredDocument> {
         let documents = state.withLock { $0.documents.map { $0?.stored } }
-        guard case .newest(let kind, let environment, let count) = selection else {
+        guard case .newest(let environment, let count) = selection else {
             return Self.page(documents, after: cursor, limit)
         }
-        let newest = documents.compactMap(\.self).suffix(max(0, count)).filter { document in
-            guard kind.map({ document.kind == $0 }) ?? true else { return false }
-            return environment ?? document.scope.environment == document.scope.environment
+        let newest = documents.compactMap(\.self).suffix(max(0, count)).filter {
+            environment ?? $0.scope.environment == $0.scope.environment
         }
         return ScanPage(items: newest.suffix(max(0, limit)), next: nil)
     }

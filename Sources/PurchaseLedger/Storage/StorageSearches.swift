@@ -71,10 +71,10 @@ public struct EventSelection: Hashable, Sendable {
 public enum DocumentSelection: Hashable, Sendable {
     /// All documents, in any order.
     case all
-    /// The newest documents of a kind and an environment, in any order, on a single page; `nil` for all kinds, or all
-    /// environments. The search covers the last `among` documents to arrive or to be signed, depending on the storage.
-    /// Unreadable documents may be left out without being listed as damage.
-    case newest(of: Evidence.Kind? = nil, in: Environment? = nil, among: Int)
+    /// The newest documents of an environment, in any order, on a single page; `nil` for all environments. The search
+    /// covers the last `among` documents to arrive or to be signed, depending on the storage. Unreadable documents may
+    /// be left out without being listed as damage.
+    case newest(in: Environment? = nil, among: Int)
 }
 
 /// A position in a scan, in the storage's own format.

@@ -152,14 +152,8 @@ extension LedgerStorageContract {
                 try await trial.commit { $0.documents = [Sample.newDocument(evidence, for: [], at: Int64(number))] }
             }
             for (count, time) in [(9, 1), (3, 1), (2, nil), (0, nil)] as [(Int, Int64?)] {
-                let found = try await trial.second.documents(
-                    .newest(of: .notification, among: count), after: nil, limit: 1)
-                try trial.expect(
-                    found.items.map(\.receivedAt), is: [time.map(Sample.time)].compactMap(\.self),
-                    "The newest among the last \(count)")
-                try trial.expect(found.next, is: nil, "The cursor after the newest")
-                let arrival = try await trial.second.lastNotification(among: count)
-                try trial.expect(arrival, is: time.map(Sample.time), "The arrival among the last \(count)")
+                let hours = try await trial.second.notificationHours(of: nil, among: count, limit: 1)
+                try trial.expect(hours.first?.newest, is: time.map(Sample.time), "The arrival among the last \(count)")
             }
             for (app, count, limit, expected) in [
                 (Sample.production, 9, 9, [2]), (Sample.production, 3, 9, [1]), (Sample.production, 2, 9, []),
@@ -175,8 +169,8 @@ extension LedgerStorageContract {
                     Array("e30.a\(signed).AA".utf8), .notification, signed: Sample.time(signed))
                 try await trial.commit { $0.documents = [Sample.newDocument(evidence, for: [], at: arrived)] }
             }
-            let last = try await trial.second.lastNotification(among: 9)
-            try trial.expect(last, is: Sample.time(20), "The arrival of an old notification")
+            let hours = try await trial.second.notificationHours(of: nil, among: 9, limit: 1)
+            try trial.expect(hours.first?.newest, is: Sample.time(20), "The arrival of an old notification")
         },
         Requirement("The newest documents of an environment are found for all apps, among the last documents") {
             trial in
@@ -191,7 +185,10 @@ extension LedgerStorageContract {
                 (.sandbox, 9, 9, [1, 3]), (.sandbox, 9, 1, []), (.xcode, 9, 9, []), (.production, 0, 9, []),
                 (.production, 9, 0, []),
             ] as [(Environment, Int, Int, [Int])] {
-                let found = try await trial.second.documents(.newest(in: environment, among: count), limit: limit)
+                let page = try await trial.second.documents(
+                    .newest(in: environment, among: count), after: nil, limit: limit)
+                let found = page.items
+                try trial.expect(page.next, is: nil, "The cursor after the newest")
                 let documents = Set(numbers.map { Sample.token("\($0)") })
                 try trial.expect(
                     Set(found.map(\.document)), is: documents, "The newest \(limit) of \(environment) among \(count)")
@@ -199,11 +196,6 @@ extension LedgerStorageContract {
                 try trial.expect(
                     found.allSatisfy { $0.scope.environment == environment }, "A document is of a different environment"
                 )
-            }
-            for (kind, numbers) in [(.transaction, [2, 4]), (.receipt, [])] as [(Evidence.Kind, [Int])] {
-                let found = try await trial.second.documents(.newest(of: kind, in: .production, among: 4), limit: 9)
-                try trial.expect(
-                    Set(found.map(\.document)), is: Set(numbers.map { Sample.token("\($0)") }), "Documents of the kind")
             }
         },
     ]
