@@ -120,7 +120,6 @@ function signOut(reason) {
   session = { by: "", places: {}, at: 0 };
   who = null;
   names.clear();
-  entitlements.clear();
   for (const open of document.querySelectorAll("dialog")) open.remove();
   showSignIn(reason);
 }
@@ -352,13 +351,6 @@ const isUUID = (id) => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id);
 const best = (ids) => ids.find((id) => !isUUID(id)) ?? ids[0];
 // Events name customers by the first id. Of customers that were listed the page knows a better one.
 const names = new Map();
-// The entitlements that were seen: what can be given.
-const entitlements = new Set();
-
-function notice(list) {
-  for (const one of list) for (const name of (one.entitlement ?? one.name)?.split(", ") ?? []) entitlements.add(name);
-}
-
 const open = (id, pick) => go({ view: "customer", id, pick });
 const customerLink = (id) => id && button(names.get(id) ?? id, () => open(names.get(id) ?? id), "link");
 const price = (item) => typeof item.price === "number"
@@ -367,10 +359,7 @@ const price = (item) => typeof item.price === "number"
 
 function customerList(items, none) {
   if (!items.length) return quiet(none);
-  for (const item of items) {
-    names.set(item.ids[0], best(item.ids));
-    notice(item.entitlements);
-  }
+  for (const item of items) names.set(item.ids[0], best(item.ids));
   return make("ul", { class: "list" }, items.map((item) => make("li", {}, customerLink(best(item.ids)), " ",
     item.entitlements.length
       ? item.entitlements.map((one) => badge("has", one.name)) : make("span", { class: "quiet" }, "has nothing now"),
@@ -452,9 +441,13 @@ function panel(title, ...children) {
   return node;
 }
 
-function showValue(title, value) {
-  const node = panel(title, lines(value), make("p", { class: "buttons" }, button("Close", () => node.close(), "main")));
+/** A panel to read and to close. */
+function reading(title, content) {
+  const node = panel(title, content, make("p", { class: "buttons" }, button("Close", () => node.close(), "main")));
+  return node;
 }
+
+const showValue = (title, value) => reading(title, lines(value));
 
 // MARK: - The front page
 /** A concern with the times of this page. Commands are for those who have a terminal. */
@@ -788,8 +781,7 @@ const LONGEST_DOCUMENT = 20_000;
 
 async function showDocument(id, place) {
   const body = make("div", {}, make("p", { class: "quiet wait" }, "Loading…"));
-  const node = panel("Document", body, make("p", { class: "buttons" }, button("Close", () => node.close(), "main")));
-  node.classList.add("wide");
+  reading("Document", body).classList.add("wide");
   try {
     const found = await get(path`/v1/evidence/${id}`, { explain: true, environment: environmentQuery(place) });
     body.replaceChildren(make("p", {}, environment(found.environment), " ", words(found.kind),
@@ -902,9 +894,7 @@ const onlyServer = (what) => !may.link() && `Only a server key can ${what} again
 const ACTIONS = {
   give(customer, name) {
     if (!customer.ids.length) return null;
-    for (const one of customer.environments) notice([...one.entitlements, ...customer.grants, ...one.timeline ?? []]);
-    const known = who.entitlements ?? [...entitlements].sort();
-    const id = randomId();
+    const known = who.entitlements ?? [], id = randomId();
     return {
       title: "Give days",
       fields: [
@@ -1081,7 +1071,8 @@ function act(key, customer, given = {}) {
   const send = make("button", { class: "main" });
   const form = make("form", { onsubmit: listen(submit), oninput: () => update() }, rows, effect,
     make("p", { class: "quiet small" }, "Fields with * are needed. The audit list has the reason and your name with " +
-      "your key, ", who.name, "."), failure, make("p", { class: "buttons" }, button("Cancel", () => node.close(), "plain"), send));
+      "your key, ", who.name, "."), failure,
+    make("p", { class: "buttons" }, button("Cancel", () => node.close(), "plain"), send));
   let isSure;
   const node = panel(action.title, form);
   update();

@@ -21,7 +21,7 @@ struct AuditBody: Encodable, Sendable {
     var keyName: String?
     /// The role of the API key; absent for a command.
     var role: String?
-    /// The person's name in the request; `quittance` for a command without one.
+    /// The person's name in the request, which nobody checks; `quittance` for a command without one.
     var by: String?
     /// The name of the operation, such as `makeGrant`.
     var operation: String
