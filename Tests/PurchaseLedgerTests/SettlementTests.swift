@@ -154,7 +154,8 @@ import Testing
         for number in 0..<4 {
             let start = 30 * Double(number)
             var month = Facts.transaction("\(number + 1)", signed: start, from: start, until: start + 30)
-            (month.webOrderLineItemId, month.transactionReason) = ("\(number + 100)", Open(number == 0 ? .purchase : .renewal))
+            month.webOrderLineItemId = "\(number + 100)"
+            month.transactionReason = Open(number == 0 ? .purchase : .renewal)
             month.subscriptionGroup = "1"
             if number == 2 { change(&month) }
             chain.take(month)
