@@ -20,6 +20,9 @@ import Synchronization
 ///
 /// A restore merges the journal of the backup into the file, which may then have several journals, each with its own
 /// first line. New erasures are added to the last journal.
+///
+/// Without its first line, nobody can say whose erasures a journal has. Its lines stay, and a new journal begins behind
+/// them: the first line of a copy makes all of them readable again.
 public final class ErasureJournalFile: Sendable {
     /// The path of the file.
     public let path: String
@@ -53,7 +56,8 @@ public final class ErasureJournalFile: Sendable {
         let file = file
         all = Mutex(
             sections.compactMap { section, found in section.key.map { Journal(file, $0, section, found.records) } })
-        if whole.isEmpty {
+        // Behind a damaged first line, lines of a journal before it would be lost too.
+        if sections.last?.0.key == nil {
             try beginJournal()
             try file.flushFolder()
         }
@@ -75,11 +79,11 @@ public final class ErasureJournalFile: Sendable {
     /// The journal to which erasures are added.
     public var journal: (any ErasureJournal)? { journals.last }
 
-    /// The key of the first journal in a file, which only the file's owner knows; `nil` if there is none.
+    /// The first key in a file, which only the file's owner knows; `nil` if there is none.
     ///
     /// - Throws: `LedgerStorageError.unavailable` if the file exists but cannot be read.
     package static func key(at path: String) throws -> [UInt8]? {
-        try ErasureSection.all(in: text(of: path)).first?.key
+        try ErasureSection.all(in: text(of: path)).lazy.compactMap(\.key).first
     }
 
     /// The content of a journal's file; empty if the file does not exist.
@@ -249,22 +253,30 @@ package struct ErasureSection: Hashable, Sendable {
         return sections
     }
 
-    /// - Throws: `LedgerStorageError.damaged` if a text is neither empty nor a journal.
+    /// - Throws: `LedgerStorageError.damaged` if nothing in a text shows that it was a journal. A power failure may leave
+    ///   zeros alone.
     package static func requireJournal(_ text: String, _ path: String) throws {
-        guard !all(in: text).contains(where: { $0.key == nil }) else {
+        let isJournal = all(in: text).contains { section in
+            section.header.hasPrefix(title) || section.lines.contains { record($0) != nil }
+        }
+        guard isJournal || text.utf8.allSatisfy({ $0 == 0 }) else {
             throw LedgerStorageError(
                 .damaged,
-                "\(path) is no journal of erasures, or damaged: take the journal from a backup, BACKUP-erasures")
+                """
+                \(path) is no journal of erasures, and stays as it is: set erasureJournal to a different file, or move \
+                this one away and put the newest copy of the journal in its place (BACKUP-erasures), if there is one
+                """)
         }
     }
 
     /// The text of a file with the journals of both texts. A journal that both texts have gets the lines of both,
-    /// but for damaged lines of `other`.
+    /// but for damaged lines of `other`. A damaged first line is taken from the other text.
     ///
     /// - Parameter text: The text whose last journal remains the last journal of the result.
     package static func merge(_ other: String, into text: String) -> String {
-        var sections = all(in: text)
-        for section in all(in: other).reversed() {
+        let (own, others) = (all(in: text), all(in: other))
+        var sections = own.map { $0.mended(from: others) }
+        for section in others.reversed().map({ $0.mended(from: own) }) where section.key != nil {
             if let index = sections.firstIndex(where: { $0.header == section.header }) {
                 let known = Set(sections[index].lines.map { content($0) })
                 let damaged = Set(section.read().damaged)
@@ -279,9 +291,16 @@ package struct ErasureSection: Hashable, Sendable {
         return sections.map(\.text).joined()
     }
 
-    /// A text with all readable lines, each with a valid seal.
+    /// The journal with a readable first line: with that of the journal whose key seals its lines.
+    private func mended(from others: [ErasureSection]) -> ErasureSection {
+        guard key == nil, !lines.isEmpty else { return self }
+        let mended = others.lazy.map { ErasureSection(header: $0.header, lines: lines) }
+        return mended.first { $0.key != nil && $0.read().damaged.first != 0 } ?? self
+    }
+
+    /// A text with all readable lines, each with a valid seal. Of a journal without its first line no line is.
     package static func resealed(_ text: String) -> String {
-        all(in: text).map { section in
+        all(in: text).filter { $0.key != nil }.map { section in
             var resealed = ErasureSection(header: section.header)
             for record in section.read().records { resealed.append(content(record)[...]) }
             return resealed.text
@@ -294,6 +313,7 @@ package struct ErasureSection: Hashable, Sendable {
     fileprivate static func damagedLine(_ sections: [(ErasureSection, Found)]) -> Int? {
         var before = 0
         for (section, found) in sections {
+            if section.key == nil { return before + 1 }
             if let first = found.damaged.first { return before + first + 2 }
             before += section.lines.count + 1
         }

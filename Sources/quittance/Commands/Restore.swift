@@ -226,7 +226,7 @@ struct Restore: AsyncParsableCommand {
             let other = try ErasureJournalFile.text(of: place)
             try ErasureSection.requireJournal(other, place)
             if let line = ErasureSection.damagedLine(in: other) {
-                Terminal.report("\(place) is damaged in line \(line), which was left out.")
+                Terminal.report("\(place) is damaged in line \(line): what cannot be read was left out.")
             }
             text = ErasureSection.merge(other, into: own)
         }
