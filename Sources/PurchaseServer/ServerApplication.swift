@@ -205,6 +205,7 @@ public struct ServerApplication: Sendable {
         }
         housekeeping.judge = service.clockJudge
         housekeeping.lateProof = service.lateProof
+        housekeeping.erasures = service.erasures
         // A simulator's clock has no judge.
         housekeeping.wall = service.clockJudge == nil ? wall : nil
         return housekeeping

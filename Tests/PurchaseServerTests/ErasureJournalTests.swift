@@ -8,6 +8,7 @@ import LedgerSQLite
 import Logging
 import PurchaseLedger
 import TestData
+import TestProcess
 import Testing
 
 @testable import PurchaseServer
@@ -146,6 +147,50 @@ import Testing
             try await ledger.delete("anna", in: Self.scope, at: Self.time(1))
         }
         #expect(try await Self.known("anna", in: ledger) == ["anna"])
+    }
+
+    @Test func `as long as a journal cannot be written, a concern and the log say so`() async throws {
+        var service = LedgerService(
+            ledger: Ledger(storage: MemoryLedgerStorage()),
+            verifier: AppStoreVerifier(apps: .any, environments: [.production]))
+        let (file, lines) = (try journal(), LogLines())
+        let logger = Logger(label: "test") { _ in lines }
+        service.keepErasures(in: file, logger)
+        let text = try ErasureJournalFile.text(of: file.path)
+        var housekeeping = Housekeeping(
+            ledger: service.ledger, now: { Self.time(0) }, clock: VirtualClock(), logger: logger)
+        housekeeping.erasures = service.erasures
+        let running = Task { [housekeeping] in try await housekeeping.run() }
+        func wait(for line: String) async throws {
+            while !lines.text.contains(where: { $0.contains(line) }) { try await Task.sleep(for: .milliseconds(1)) }
+        }
+        try FileManager.default.moveItem(atPath: file.path, toPath: path("aside"))
+        try await wait(for: "No customer can be deleted")
+        #expect(service.concerns.map(\.code) == ["erasureJournal"])
+        try FileManager.default.moveItem(atPath: path("aside"), toPath: file.path)
+        try await wait(for: "The journal of erasures can be written again")
+        #expect(service.concern == nil)
+        running.cancel()
+        try await running.value
+        #expect(try ErasureJournalFile.text(of: file.path) == text)
+    }
+
+    @Test(.enabled(if: getuid() == 0, "Only root can mount a disk"))
+    func `a full disk is found before a customer is to be deleted, and the room that is made`() async throws {
+        try FileManager.default.createDirectory(atPath: path("disk"), withIntermediateDirectories: false)
+        #expect(try TestProcess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", path("disk")]).status == 0)
+        defer { _ = try? TestProcess.run(["umount", "-l", path("disk")]) }
+        let file = try journal("disk/erasures")
+        let text = try ErasureJournalFile.text(of: file.path)
+        file.prove()
+        #expect(file.fault == nil)
+        try String(repeating: "x", count: 12 << 10).write(toFile: path("disk/x"), atomically: false, encoding: .utf8)
+        file.prove()
+        #expect(file.fault?.contains("No space left on device") == true)
+        #expect(try ErasureJournalFile.text(of: file.path) == text)
+        try FileManager.default.removeItem(atPath: path("disk/x"))
+        _ = try #require(file.journal).add([CustomerID("anna", of: Self.scope.bundleId)], at: Self.time(1))
+        #expect(file.fault == nil)
     }
 
     @Test func `another file is refused, and so is a journal that is in use`() throws {

@@ -216,19 +216,26 @@ import Testing
     }
 
     @Test(.enabled(if: getuid() == 0, "Only root can mount a disk"))
-    func `a full disk is a fault`() throws {
+    func `a full disk of the ledger or of the journal is a fault, and so is a journal on one without writes`() throws {
         let shop = try Shop()
         let script = """
             mount -t tmpfs -o size=8m none "$1" && cp -p "$2" "$1/ledger.sqlite" && \
-            exec "$0" serve --check --bundle-id com.example --database "sqlite:$1/ledger.sqlite"
+            mount -t tmpfs -o size=16k none "$3" && touch "$3/erasures" && mount -o remount,ro "$3" && \
+            exec env QUITTANCE_ERASURE_JOURNAL="$3/erasures" "$0" serve --check --bundle-id com.example \
+            --database "sqlite:$1/ledger.sqlite"
             """
+        let small = shop.folder.path("small")
+        try FileManager.default.createDirectory(atPath: small, withIntermediateDirectories: false)
         let disk = shop.folder.path("disk")
         try FileManager.default.createDirectory(atPath: disk, withIntermediateDirectories: false)
         let outcome = try TestProcess.run([
             "unshare", "--mount", "sh", "-c", script, CommandLineTests.program.path, disk, shop.folder.path(),
+            small,
         ])
         #expect(outcome.status == 1)
-        #expect(Self.codes(in: outcome.output) == ["diskFull", "noAppAppleId", "noInAppPurchaseKey"], "\(outcome)")
+        #expect(
+            Self.codes(in: outcome.output)
+                == ["diskFull", "diskFull", "noAppAppleId", "noInAppPurchaseKey", "notWritable"], "\(outcome)")
     }
 
     @Test(.enabled(if: TestPostgres.isThere, "\(TestPostgres.whyNot)"))

@@ -45,6 +45,9 @@ package struct Housekeeping: Service {
     /// repeated in time.
     private static let preparationInterval = Duration.seconds(3600)
 
+    /// The time between two trials of the journal of erasures.
+    private static let trialInterval = Duration.seconds(60)
+
     /// The time between two attempts at a late proof.
     private static let proofInterval = Duration.seconds(5)
 
@@ -66,6 +69,8 @@ package struct Housekeeping: Service {
     package var wall: (@Sendable () -> Timestamp)?
     /// See ``LedgerService/lateProof``.
     package var lateProof: (@Sendable () async throws -> Void)?
+    /// The journal of erasures, which is tried; `nil` for none.
+    package var erasures: ErasureJournalFile?
 
     private let ledger: Ledger
     private let eventRetention: Duration?
@@ -129,12 +134,19 @@ package struct Housekeeping: Service {
         var comparison = Interval(Self.clockInterval, clock)
         var preparation = Interval(Self.preparationInterval, clock)
         var correction = Interval(Self.correctionInterval, clock)
+        var trial = Interval(Self.trialInterval, clock)
         var lastRound = now()
         var concern: String?
         var doubt: String?
+        var fault: String?
         while !Task.isCancelled {
             await clockFailure.attempt { try await compareClocks(&comparison) }
-            warnOfClock(unlessLogged: &doubt)
+            say(judge?.concern, orThat: "The machine's clock is not doubtful any more", unlessLogged: &doubt)
+            if trial.isOver {
+                trial.begin()
+                erasures?.prove()
+            }
+            say(erasures?.fault, orThat: "The journal of erasures can be written again", unlessLogged: &fault)
             await failure.attempt { try await publishCorrections(&correction, &lastRound) }
             await erasureFailure.attempt { try await eraseOldEvents(&erasure, isNew: elapsed() < Self.leaseTime) }
             await deletionFailure.attempt { try await eraseDeletedIds(&deletion) }
@@ -250,11 +262,10 @@ extension Housekeeping {
         if let distance = try await ledger.clockDifference(now: now) { judge.compare(aheadBy: distance, of: .database) }
     }
 
-    /// Logs when the clock becomes doubtful, and when the doubt ends.
-    private func warnOfClock(unlessLogged last: inout String?) {
-        let concern = judge?.concern
+    /// Logs a concern once, when it arises, and when it ends.
+    private func say(_ concern: String?, orThat end: Logger.Message, unlessLogged last: inout String?) {
         if let concern, last == nil { logger.warning("\(concern)") }
-        if concern == nil, last != nil { logger.notice("The machine's clock is not doubtful any more") }
+        if concern == nil, last != nil { logger.notice(end) }
         last = concern
     }
 }

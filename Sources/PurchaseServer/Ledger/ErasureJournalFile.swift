@@ -79,6 +79,15 @@ public final class ErasureJournalFile: Sendable {
     /// The journal to which erasures are added.
     public var journal: (any ErasureJournal)? { journals.last }
 
+    /// Tries whether an erasure could be added, without adding one; see ``fault``.
+    package func prove() { try? file.append(Self.trial, isTrial: true) }
+
+    /// More than a disk gives a file without taking a block.
+    private static let trial = String(repeating: "~", count: 8192)
+
+    /// Why the last erasure or trial was not added, as a sentence; `nil` if it was.
+    package var fault: String? { file.fault.map { "No customer can be deleted. \($0.message)" } }
+
     /// The first key in a file, which only the file's owner knows; `nil` if there is none.
     ///
     /// - Throws: `LedgerStorageError.unavailable` if the file exists but cannot be read.
@@ -102,6 +111,7 @@ public final class ErasureJournalFile: Sendable {
 private final class OpenFile: Sendable {
     let path: String
     private let descriptor: Int32
+    private let lastFault = Mutex<LedgerStorageError?>(nil)
 
     init(_ path: String) throws {
         self.path = path
@@ -134,8 +144,23 @@ private final class OpenFile: Sendable {
     }
 
     /// Appends a text. The text is on the disk once this function returns. A partial text is removed before the
-    /// function throws.
-    func append(_ text: String) throws {
+    /// function throws, and so is a trial before it returns.
+    func append(_ text: String, isTrial: Bool = false) throws {
+        try lastFault.withLock { fault in
+            do throws(LedgerStorageError) {
+                try write(text, isTrial)
+                fault = nil
+            } catch {
+                fault = error
+                throw error
+            }
+        }
+    }
+
+    /// The error of the last text; `nil` if it was written.
+    var fault: LedgerStorageError? { lastFault.withLock(\.self) }
+
+    private func write(_ text: String, _ isTrial: Bool) throws(LedgerStorageError) {
         var own = stat()
         var found = stat()
         guard fstat(descriptor, &own) == 0, stat(path, &found) == 0, own.st_ino == found.st_ino,
@@ -146,15 +171,14 @@ private final class OpenFile: Sendable {
         }
         let start = lseek(descriptor, 0, SEEK_END)
         let bytes = Array(text.utf8)
-        let written = write(descriptor, bytes, bytes.count)
+        let written = Foundation.write(descriptor, bytes, bytes.count)
         // `write` stops early if the disk is full.
         if (0..<bytes.count).contains(written) { errno = ENOSPC }
-        guard written == bytes.count, fsync(descriptor) == 0 else {
-            let error = Self.failure(path)
-            // Otherwise the next line would be appended to the partial line, and would be unreadable too.
-            ftruncate(descriptor, start)
-            throw error
-        }
+        let isWritten = written == bytes.count && fsync(descriptor) == 0
+        let error = Self.failure(path)
+        // Otherwise the next line would be appended to the partial line, and would be unreadable too.
+        if isTrial || !isWritten { ftruncate(descriptor, start) }
+        if !isWritten { throw error }
     }
 
     /// Flushes the folder, so that the name of a new file survives a crash.

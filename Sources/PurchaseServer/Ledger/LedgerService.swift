@@ -43,6 +43,8 @@ public struct LedgerService: Sendable {
     /// Says which webhooks get nothing.
     package let webhooks = WebhookWatch()
     package let erasureConcern = Concern()
+    /// The journal into which erasures are written; `nil` without one.
+    private(set) var erasures: ErasureJournalFile?
     /// Compares the ledger with the configuration, if the ledger could not be read at the start. It throws
     /// `LedgerStorageError.unavailable` until it can.
     package var lateProof: (@Sendable () async throws -> Void)?
@@ -97,6 +99,7 @@ extension LedgerService {
     /// Makes the ledger write each erasure into the last journal of a file before the commit.
     package mutating func keepErasures(in file: ErasureJournalFile, _ logger: Logger) {
         guard let journal = file.journal else { return }
+        erasures = file
         ledger.keepErasures(in: journal) {
             logger.warning(
                 """
@@ -127,6 +130,7 @@ extension LedgerService {
     var concerns: [(code: String, message: String)] {
         [
             ("storage", ledger.condition.concern), ("erasureJournal", erasureConcern.sentence),
+            ("erasureJournal", erasures?.fault),
             ("clock", clockJudge?.concern), ("purchases", board.concern), ("notificationHistory", histories.concern),
             ("webhooks", webhooks.concern),
         ].compactMap { code, message in message.map { (code, $0) } }

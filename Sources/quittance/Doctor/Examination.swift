@@ -193,6 +193,9 @@ extension Examination {
     /// a checkpoint needs as much again.
     private static let minFreeBytes: UInt64 = 128 << 20
 
+    /// The same for the disk of a journal of erasures, with its thousands of lines.
+    private static let minJournalBytes: UInt64 = 1 << 20
+
     /// Opens the ledger for reading, examines it, and lets `body` examine more.
     ///
     /// - Returns: Whether the ledger could be opened.
@@ -200,7 +203,9 @@ extension Examination {
     private mutating func examineLedger(
         _ parts: Parts, _ body: (inout Examination, LedgerService) async -> Void
     ) async -> Bool {
-        if let path = try? parts.composition.ledgerFile() { examineDisk(of: path) }  // A database has no file.
+        // A database has no file.
+        if let path = try? parts.composition.ledgerFile() { examineDisk(of: path, Self.minFreeBytes) }
+        if let path = parts.composition.configuration.erasureJournal { examineDisk(of: path, Self.minJournalBytes) }
         let storage: any LedgerStorage
         do {
             storage = try await parts.composition.opened(.checking)
@@ -221,14 +226,14 @@ extension Examination {
         return true
     }
 
-    private mutating func examineDisk(of path: String) {
+    private mutating func examineDisk(of path: String, _ minFreeBytes: UInt64) {
         var status = statvfs()
         let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path
         guard statvfs(folder, &status) == 0 else {
             return findings.add(.ledgerUnusable, "There is no folder \(folder).")
         }
         let free = UInt64(status.f_bavail).multipliedReportingOverflow(by: UInt64(status.f_frsize))
-        guard !free.overflow, free.partialValue < Self.minFreeBytes else { return }
+        guard !free.overflow, free.partialValue < minFreeBytes else { return }
         findings.add(.diskFull, "The disk of \(folder) has \(free.partialValue >> 20) MiB left.")
     }
 
@@ -249,6 +254,9 @@ extension Examination {
             findings.add(.ledgerUnusable, "\(error)")
         }
         guard let path = composition.erasureJournalPath else { return }
+        if access(path, W_OK) != 0, errno != ENOENT {
+            findings.add(.notWritable, "\(path) cannot be written: \(String(cString: strerror(errno))).")
+        }
         do {
             let concern = try await service.ledger.erasureConcern(at: path, isOnly: composition.isInFile)
             if let concern { findings.add(.erasuresLost, "\(concern).") }
