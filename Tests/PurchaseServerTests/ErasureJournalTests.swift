@@ -280,12 +280,49 @@ import Testing
         two.keepErasures(in: try #require(second.journal))
         try await Self.add("emma", to: two)
         _ = try await two.delete("emma", in: Self.scope, at: Self.time(9))
+        #expect(try await two.replay(second, isOnly: false).concern != nil)
+        // The other server is still there, as its start shows.
+        #expect(try await outcome(of: whole, in: ledger, isOnly: false) == nil)
         #expect(try await two.replay(second, isOnly: false).concern == nil)
         #expect(try await two.replay(second).concern != nil)
         #expect(try await outcome(of: older, in: ledger, isOnly: false) != nil)
         // A line that was being written when the power failed.
         #expect(try await outcome(of: whole + "7 17500", in: ledger, isOnly: false) == nil)
         #expect(try ErasureJournalFile.text(of: path("erasures")) == whole)
+    }
+
+    @Test(arguments: [true, false])
+    func `on a shared ledger a lost journal is a concern until it is back, or the operator accepts it`(
+        comesBack: Bool
+    ) async throws {
+        let (ledger, _, whole) = try await deleting()
+        try write(nil)
+        for name in ["emma", "fred"] {
+            let file = try journal(seed: 5)
+            #expect(try await ledger.replay(file, isOnly: false).concern != nil)
+            var server = ledger
+            server.keepErasures(in: try #require(file.journal))
+            try await Self.add(name, to: server)
+            _ = try await server.delete(name, in: Self.scope, at: Self.time(9))
+        }
+        let text = try ErasureJournalFile.text(of: path("erasures"))
+        #expect(try await outcome(of: text, in: ledger, isOnly: false) != nil)
+        #expect(try await ledger.erasureConcern(at: path("erasures"), isOnly: false) != nil)
+        let mended = comesBack ? ErasureSection.merge(whole, into: text) : text
+        #expect(try await outcome(of: mended, in: ledger, isOnly: false, accepts: !comesBack) == nil)
+        #expect(try await outcome(of: mended, in: ledger, isOnly: false) == nil)
+    }
+
+    @Test func `a new server on a shared ledger takes a journal for lost until the other server deletes`() async throws {
+        let (ledger, _, whole) = try await deleting()
+        let second = try journal("second", seed: 7)
+        for _ in 1...2 { #expect(try await ledger.replay(second, isOnly: false).concern != nil) }
+        try write(whole)
+        var server = ledger
+        server.keepErasures(in: try #require(try journal(seed: 5).journal))
+        try await Self.add("emma", to: server)
+        _ = try await server.delete("emma", in: Self.scope, at: Self.time(9))
+        for _ in 1...2 { #expect(try await ledger.replay(second, isOnly: false).concern == nil) }
     }
 
     @Test func `a flipped bit in any line of a journal is a concern, and ends no start`() async throws {

@@ -107,7 +107,10 @@ package struct ErasureNote: RecordValue {
     let number: Int64
     /// The number of the newest erasure that the journal must have: greater than `number` if a ledger that this one
     /// replaced had further erasures, 0 once an operator has accepted that the journal lacks some.
-    package let known: Int64
+    package fileprivate(set) var known: Int64
+    /// The journals that began without this one on a shared ledger, since it was last used: their server may have lost
+    /// it. A server with this journal ends the doubt by its start or an erasure.
+    package fileprivate(set) var doubters: [Substring] = []
 
     /// The greatest number that the ledger knows.
     package var newest: Int64 { max(number, known) }
@@ -123,17 +126,30 @@ package struct ErasureNote: RecordValue {
     }
 
     package var record: LedgerRecord {
-        LedgerRecord(key, payload: Array((known == number ? "\(number)" : "\(number) \(known)").utf8))
+        let words = known == number && doubters.isEmpty ? ["\(number)"] : ["\(number)", "\(known)"] + doubters
+        return LedgerRecord(key, payload: Array(words.joined(separator: " ").utf8))
+    }
+
+    /// The most doubters that are kept, so that servers without a lasting disk do not fill the record.
+    private static let maxDoubters = 100
+
+    mutating func addDoubt(of journal: String) {
+        if !doubters.contains(journal[...]) { doubters = doubters.suffix(Self.maxDoubters - 1) + [journal[...]] }
+    }
+
+    mutating func endDoubt(accepting: Bool = false) {
+        doubters = []
+        if accepting { known = 0 }
     }
 }
 
 extension ErasureNote {
     @inline(never)
     package init(_ record: LedgerRecord) throws(LedgerStorageError) {
-        let numbers = String(decoding: record.payload, as: UTF8.self).split(separator: " ").map { Int64($0) }
-        guard (1...2).contains(numbers.count), let number = numbers[0], let known = numbers[numbers.count - 1] else {
+        let words = String(decoding: record.payload, as: UTF8.self).split(separator: " ")
+        guard let number = words.first.flatMap({ Int64($0) }), let known = Int64(words.prefix(2).last ?? "") else {
             throw LedgerStorageError(unreadable: record.key)
         }
-        self.init(key: record.key, number: number, known: known)
+        self.init(key: record.key, number: number, known: known, doubters: Array(words.dropFirst(2)))
     }
 }

@@ -149,7 +149,28 @@ extension Ledger {
 
     /// Accepts that the journals of some notes lack erasures.
     package func acceptLoss(of notes: [ErasureNote]) async throws {
-        try await put(notes.map { ErasureNote(key: $0.key, number: $0.number, known: 0) })
+        try await change(notes) { $0.endDoubt(accepting: true) }
+    }
+
+    /// Doubts whether any server has the journals of some notes, once for each new journal.
+    package func doubt(_ notes: [ErasureNote], by journal: any ErasureJournal) async throws {
+        guard let first = notes.first?.key.owner.bundleId else { return }
+        let id = journal.id
+        try await change(notes) { $0.addDoubt(of: id) }
+        try await put([ErasureNote(key: ErasureNote.key(journal, of: first), number: 0, known: 0)])
+    }
+
+    /// Ends the doubts about the journals of some notes, which a server has.
+    package func endDoubts(of notes: [ErasureNote]) async throws { try await change(notes) { $0.endDoubt() } }
+
+    private func change(_ notes: [ErasureNote], _ body: @escaping @Sendable (inout ErasureNote) -> Void) async throws {
+        guard !notes.isEmpty else { return }
+        try await commit(LedgerQuery(notes.map { .record($0.key) }), at: .distantFuture) { draft in
+            for var note in notes.compactMap({ ErasureNote(readable: draft.record($0.key)) }) {
+                body(&note)
+                draft.put(note)
+            }
+        }
     }
 
     private func put(_ notes: [ErasureNote]) async throws {

@@ -218,6 +218,8 @@ extension Ledger {
         if let last = journals.last, notes.contains(where: { $0.journal == last.id && $0.newest > last.count }) {
             keepErasures(inNew: try file.beginJournal())
         }
+        if !isOnly, let last = journals.last, Self.isNew(notes, counts) { try await doubt(notes, by: last) }
+        try await endDoubts(of: notes.filter { counts[$0.journal] != nil && !$0.doubters.isEmpty })
         let lost = Self.lost(notes, counts, isOnly: isOnly)
         if accepts { try await acceptLoss(of: lost) }
         return (erased, Self.concern(file.path, file.damagedLine, lacks: !lost.isEmpty && !accepts))
@@ -240,9 +242,16 @@ extension Ledger {
     ///
     /// - Parameter counts: The number of erasures in each journal of a file.
     private static func lost(_ notes: [ErasureNote], _ counts: [String: Int64], isOnly: Bool) -> [ErasureNote] {
-        // A server that is new to a shared ledger looks like one that lost its journal, until its first erasure.
-        let isNew = counts.values.allSatisfy { $0 == 0 } && !notes.contains { counts[$0.journal] != nil }
-        return notes.filter { $0.known > counts[$0.journal] ?? (isOnly || isNew ? 0 : .max) }
+        let isAll = isOnly || isNew(notes, counts)
+        return notes.filter { note in
+            let isDoubted = isAll || note.doubters.contains { counts[String($0)] != nil }
+            return note.known > counts[note.journal] ?? (isDoubted ? 0 : .max)
+        }
+    }
+
+    /// Whether a shared ledger does not know a file. Its server is new, or has lost its journal.
+    private static func isNew(_ notes: [ErasureNote], _ counts: [String: Int64]) -> Bool {
+        counts.values.allSatisfy { $0 == 0 } && !notes.contains { counts[$0.journal] != nil }
     }
 
     private static func concern(_ path: String, _ damagedLine: Int?, lacks: Bool) -> String? {
@@ -277,8 +286,8 @@ package struct ErasureSection: Hashable, Sendable {
         return sections
     }
 
-    /// - Throws: `LedgerStorageError.damaged` if nothing in a text shows that it was a journal. A power failure may leave
-    ///   zeros alone.
+    /// - Throws: `LedgerStorageError.damaged` if nothing in a text shows that it was a journal. A power failure may
+    ///   leave zeros alone.
     package static func requireJournal(_ text: String, _ path: String) throws {
         let isJournal = all(in: text).contains { section in
             section.header.hasPrefix(title) || section.lines.contains { record($0) != nil }
