@@ -5,13 +5,46 @@ import AppStoreSimulator
 import AppStoreTrust
 import Foundation
 import GRDB
+import LedgerSQLite
 import NIOHTTP1
+import PurchaseLedger
 import TestData
 import TestWorld
 import Testing
 
-/// Tests that a flipped bit in the log of a killed server is noticed by all that could notice it.
+/// Tests what a killed server leaves: a lease, and a log in which a flipped bit is noticed by all that could notice it.
 @Suite struct DamagedLogCommandTests {
+    @Test(.takesLong)
+    func `the start of a server ends the lease of a killed one's webhook, and no command beside does`() async throws {
+        let folder = try TemporaryFolder()
+        let storage = { try SQLiteLedgerStorage(path: folder.path("ledger.sqlite")) }
+        let arguments = ["--database", "sqlite:\(folder.path("ledger.sqlite"))"]
+        let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1000))
+        // A lease that this test cannot outlast.
+        let end = now.advanced(by: .seconds(86_400))
+        let id = Job.ID(.webhook, "hook", in: LedgerScope(bundleId: "com.example", environment: .production))
+        func job() async throws -> Job {
+            let storage = try storage()
+            defer { try? storage.close() }
+            return try #require(try await Ledger(storage: storage).job(id))
+        }
+        let first = try storage()
+        let endpoint = WebhookEndpoint(
+            id: "hook", of: "com.example", url: "https://example.com/", createdAt: now)
+        _ = try await Ledger(storage: first).addWebhook(endpoint, fingerprint: "x", at: now)
+        _ = try await Ledger(storage: first).leaseWebhook("hook", of: "com.example", until: end, at: now)
+        try first.close()
+        let app = ["--bundle-id", "com.example"]
+        for command in [["webhooks", "list"] + app, ["keys", "create", "--name", "a", "--role", "server"] + app] {
+            #expect(try CommandLineTests.run(command + arguments).status == 0, "\(command)")
+        }
+        #expect(try await job().dueAt == end)
+        let server = try await ServerProcess(arguments + app, in: folder.url)
+        server.kill()
+        let left = try await job()
+        #expect(left.dueAt < end && left.attempts == 1)
+    }
+
     @Test(.takesLong)
     func `after a damaged log check and rebuild exit 1 and ready has a concern, until the operator has seen it`()
         async throws

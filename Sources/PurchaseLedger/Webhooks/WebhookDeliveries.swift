@@ -49,6 +49,20 @@ extension Ledger {
         try await commit(.webhook(id, of: bundleId), at: now) { $0.leaseWebhook(id, of: bundleId, until: end) }
     }
 
+    /// Ends the leases of all endpoints. Only for the server that has its ledger alone, at its start: the servers that
+    /// took them have ended.
+    package func endWebhookLeases(at now: Timestamp) async throws {
+        for endpoint in try await webhookEndpoints() {
+            try await commit(.webhook(endpoint.id, of: endpoint.bundleId), at: now) { draft in
+                guard var job = draft.job(Job.ID(webhook: endpoint.id, of: endpoint.bundleId)), job.dueAt > now else {
+                    return
+                }
+                job.dueAt = now
+                draft.put(job)
+            }
+        }
+    }
+
     /// Commits the results of deliveries, and prolongs the lease. Each changed record is written once, in a single
     /// transaction.
     ///
