@@ -5,6 +5,7 @@ import AppStoreTrust
 import HTTPTypes
 import HummingbirdTesting
 import PurchaseLedger
+import PurchaseLedgerTesting
 import PurchaseServer
 import TestWorld
 import Testing
@@ -37,6 +38,33 @@ import Testing
         #expect(overview["failedJobs"]?.integer == 1 && overview["failedJobsArePartial"] == .bool(false))
         #expect(overview["unknownProducts"]?.array?.map { $0["productId"]?.string } == ["gems"])
         #expect(overview["waitingEndpoints"] == .array([]) && overview["concerns"] == .array([]))
+    }
+
+    @Test(
+        arguments: [
+            ("user-0999", "user-0990"), ("USER-0042", "user-0042"), ("user-042", "user-0420"), ("9999", nil),
+            ("user-0420x", "user-0420"), ("nobody", nil),
+        ])
+    func `an unknown id costs no more with each customer, and the nearest are named`(
+        id: String, near: String?
+    ) async throws {
+        let storage = CountingStorage()
+        let world = try await World(storage: storage)
+        let ids = (0..<999).map { number in "user-" + String("000\(number)".suffix(4)) }
+        let keys = ids.map { LedgerKey.customerID(CustomerID($0, of: "com.example")) }
+        try await storage.commit(LedgerQuery(keys)) { snapshot in
+            var changes = LedgerChanges()
+            changes.customers = ids.map { id in
+                let number = snapshot.newNumbers[CustomerID(id, of: "com.example")] ?? 0
+                return CustomerRecord(Customer(number: number, bundleId: "com.example"), ids: [id], isEstablished: true)
+            }
+            return .commit(changes, ())
+        }
+        let (status, answer) = try await world.send(.get, "/v1/support/\(id)")
+        let message = answer["error"]?["message"]?.string ?? ""
+        #expect(status == .notFound && message.contains("Did you mean") == (near != nil), "\(message)")
+        #expect(message.contains("“\(near ?? "")”") == (near != nil), "\(message)")
+        #expect(storage.customers <= 200, "\(storage.customers) customers were read")
     }
 
     @Test func `the support answer has sentences and a time line, and other answers have neither`() async throws {
