@@ -79,6 +79,9 @@ private final class Lines: Sendable {
         let key = try #require(world.world.keys[.client])
         let bearer: HTTPFields = [.authorization: "Bearer \(key)"]
         let id = JSONValue.string(String(key.split(separator: "_")[1]))
+        func unknown(_ path: String) -> [String: JSONValue] {
+            ["route": .string("none"), "status": .number("404"), "code": .string("notFound"), "path": .string(path)]
+        }
         let cases: [(HTTPRequest.Method, String, String, HTTPFields, [String: JSONValue])] = [
             (
                 .get, "/health/live", "", [:],
@@ -86,8 +89,12 @@ private final class Lines: Sendable {
             ),
             (
                 .get, "/nowhere/anna", "", [:],
-                ["route": .string("none"), "status": .number("404"), "code": .string("notFound")]
+                unknown("/nowhere/*")
             ),
+            (.post, "/api/notifications/v2?anna", "{}", [:], unknown("/api/notifications/v2")),
+            (.get, "/v1/customer/anna/", "", [:], unknown("/v1/*/*")),
+            (.get, "/anna@example.com/anna", "", [:], unknown("/*/*")),
+            (.get, String(repeating: "/x", count: 99), "", [:], unknown("/x/*/*/*/*/*/*/*")),
             (
                 .get, "/v1/customers/anna/entitlements/por", "", bearer,
                 [
@@ -118,7 +125,7 @@ private final class Lines: Sendable {
             #expect(lines.count == count + 1, "\(path)")
             let line = try #require(lines.last)
             for (name, value) in expected { #expect(line[name] == value, "\(path): \(line.compactText)") }
-            #expect(line["code"] == expected["code"] && line["key"] == expected["key"], "\(path)")
+            for name in ["code", "key", "path"] { #expect(line[name] == expected[name], "\(path)") }
             #expect(line["ms"]?.integer != nil && !line.compactText.contains("anna"))
         }
     }
