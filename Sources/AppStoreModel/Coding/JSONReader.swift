@@ -87,6 +87,14 @@ private struct JSONReader {
         JSONError(message: message, offset: position)
     }
 
+    /// The error at what is no value and no name of a member: often a comma follows the last one.
+    private func misplaced(_ message: String) -> JSONError {
+        guard next == UInt8(ascii: "}") || next == UInt8(ascii: "]"), let next,
+            let comma = text[..<position].lastIndex(where: { $0 > 0x20 }), text[comma] == UInt8(ascii: ",")
+        else { return error(message) }
+        return JSONError(message: "A comma before “\(Unicode.Scalar(next))”", offset: comma)
+    }
+
     private var next: UInt8? {
         position < text.count ? text[position] : nil
     }
@@ -128,7 +136,7 @@ private struct JSONReader {
         if depth == 0 { members.reserveCapacity(40) }
         repeat {
             skipWhiteSpace()
-            guard next == UInt8(ascii: "\"") else { throw error("Expected the name of a member") }
+            guard next == UInt8(ascii: "\"") else { throw misplaced("Expected the name of a member") }
             let name = try string()
             skipWhiteSpace()
             guard take(":") else { throw error("Expected ':' after a name") }
@@ -189,7 +197,7 @@ private struct JSONReader {
         var found: String?
         repeat {
             skipWhiteSpace()
-            guard next == UInt8(ascii: "\"") else { throw error("Expected the name of a member") }
+            guard next == UInt8(ascii: "\"") else { throw misplaced("Expected the name of a member") }
             let start = position + 1
             var isOnPath = false
             if let name = path?.first {
@@ -236,7 +244,7 @@ private struct JSONReader {
 
     private mutating func skipNumber() throws(JSONError) {
         _ = take("-")
-        if !take("0"), digits() == 0 { throw error("Not a JSON value") }
+        if !take("0"), digits() == 0 { throw misplaced("Not a JSON value") }
         if take("."), digits() == 0 { throw error("Expected a digit after '.'") }
         if take("e") || take("E") {
             if !take("+") { _ = take("-") }
