@@ -43,7 +43,7 @@ public struct ServerApplication: Sendable {
     public var simulatorClock: SimulatorClock?
 
     /// The keyed digest of the configuration, which only the port for health answers; `nil` for none.
-    package var configurationDigest: String?
+    package var configurationDigests: [String: String]?
 
     /// The requests that the log includes.
     public var requestLog = RequestLogPolicy.all
@@ -276,7 +276,7 @@ public struct ServerApplication: Sendable {
     }
 
     private var routesOfHealthPort: [APIRoute] {
-        healthRoutes + (configurationDigest.map { [HealthRoutes.configuration($0)] } ?? [])
+        healthRoutes + (configurationDigests.map { [HealthRoutes.configuration($0)] } ?? [])
     }
 
     private var healthRoutes: [APIRoute] {

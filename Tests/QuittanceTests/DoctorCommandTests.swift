@@ -350,7 +350,10 @@ import Testing
         let address = "http://127.0.0.1:\(running.server.port)"
         #expect(try running.doctor(["--server", "http://127.0.0.1:1"]).codes == ["serverSilent"])
         #expect(try running.doctor(["--server", running.simulator.fact("control")]).codes == ["serverSilent"])
-        #expect(try running.doctor(["--environment", "sandbox"]).codes == ["otherConfiguration"])
+        let other = try running.doctor(["--environment", "sandbox"])
+        #expect(other.codes == ["otherConfiguration"])
+        let sentence = other.answer["findings"]?.array?.compactMap { $0["found"]?.string } ?? []
+        #expect(sentence.contains { $0.hasSuffix("has other values: environment.") }, "\(sentence)")
         for address in ["http://127.0.0.1:1", running.simulator.fact("control")] {
             #expect(try running.doctor(["--public", address]).codes == ["publicAddress"])
         }

@@ -17,6 +17,6 @@ struct HealthBody: Encodable, Sendable {
 
 /// The JSON of `/health/configuration`.
 struct ConfigurationBody: Encodable, Sendable {
-    /// The digest, as `ServerConfiguration.digest(key:)` makes it.
-    var digest: String
+    /// A digest for each given setting, as `ServerConfiguration.digests(key:)` makes it.
+    var digests: [String: String]
 }

@@ -416,14 +416,17 @@ extension ServerConfiguration {
         "hostname", "port", "healthHostname", "healthPort", "consolePort", "logLevel", "logFormat", "requestLog",
     ]
 
-    /// A text that differs for different configurations. Without the key, nobody can guess a configuration by it.
-    package func digest(key: [UInt8]) -> String {
-        let settings = givenTexts.filter { !Self.undigested.contains($0.key) }.sorted { $0.key < $1.key }
-            .map { "\($0.key)=\($0.value)" }
-        let text = (settings + apps.map(\.identity.bundleId)).joined(separator: "\n")
-        let code = HMAC<SHA256>.authenticationCode(
-            for: Array("quittance configuration\n\(text)".utf8), using: SymmetricKey(data: key))
-        return code.hexadecimal
+    /// A text for each given setting that differs for different values. Without the key, nobody can guess a value by
+    /// it, or see that two settings have the same.
+    package func digests(key: [UInt8]) -> [String: String] {
+        var texts = givenTexts.filter { !Self.undigested.contains($0.key) }
+        texts["apps"] = ([texts["apps"] ?? ""] + apps.map(\.identity.bundleId)).joined(separator: "\n")
+        return Dictionary(
+            uniqueKeysWithValues: texts.map { name, text in
+                let text = Array("quittance configuration\n\(name)=\(text)".utf8)
+                let code = HMAC<SHA256>.authenticationCode(for: text, using: SymmetricKey(data: key))
+                return (name, code.prefix(16).hexadecimal)
+            })
     }
 
     /// - Throws: ``ConfigurationError`` if two listeners have the same address. Two ports 0 are no conflict, because

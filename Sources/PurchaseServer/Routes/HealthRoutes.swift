@@ -13,9 +13,9 @@ struct HealthRoutes: Sendable {
     let now: @Sendable () -> Timestamp
 
     /// The route that only `healthPort` has, for `quittance doctor`.
-    static func configuration(_ digest: String) -> APIRoute {
-        APIRoute(.get, "/health/configuration", "returns a keyed digest of the configuration") { _, _ in
-            try Answer(ConfigurationBody(digest: digest))
+    static func configuration(_ digests: [String: String]) -> APIRoute {
+        APIRoute(.get, "/health/configuration", "returns a keyed digest of each given setting") { _, _ in
+            try Answer(ConfigurationBody(digests: digests))
         }
     }
 

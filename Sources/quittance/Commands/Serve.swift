@@ -106,7 +106,7 @@ struct Serve: AsyncParsableCommand {
     private func serve(_ composition: Composition, _ service: LedgerService?, _ logger: Logger) async throws {
         let configuration = composition.configuration
         var server = composition.server(service, logger)
-        server.configurationDigest = composition.configurationDigest
+        server.configurationDigests = composition.configurationDigests
         server.webhookConnections = allowOpenFiles(
             for: configuration.bounds.connections, webhooks: server.webhookConnections, logger)
         do {

@@ -99,10 +99,10 @@ extension Composition {
             judge: service.clockJudge)
     }
 
-    /// The keyed digest of the configuration; `nil` without a journal of erasures, which has the key.
-    var configurationDigest: String? {
+    /// The keyed digests of the configuration; `nil` without a journal of erasures, which has the key.
+    var configurationDigests: [String: String]? {
         // A journal that cannot be read has no key either.
-        erasureJournalPath.flatMap { try? ErasureJournalFile.key(at: $0) }.map { configuration.digest(key: $0) }
+        erasureJournalPath.flatMap { try? ErasureJournalFile.key(at: $0) }.map { configuration.digests(key: $0) }
     }
 
     /// The server of this configuration.

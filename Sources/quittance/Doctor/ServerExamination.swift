@@ -60,13 +60,18 @@ extension Examination {
     }
 
     private mutating func compareConfiguration(_ health: String?, _ composition: Composition) async {
-        guard let health, let digest = composition.configurationDigest else {
+        guard let health, let digests = composition.configurationDigests else {
             let lack = health == nil ? "healthPort" : "a journal of erasures that this user may read"
             return findings.skip(.server, because: "The configurations are compared only with \(lack).")
         }
         guard let answer = await ask(health, "/health/configuration", .serverSilent) else { return }
-        guard answer.json["digest"]?.string != digest else { return }
-        findings.add(.otherConfiguration, "The server has another configuration than the one examined here.")
+        let other = answer.json["digests"]
+        let names = Set(digests.keys).union(other?.members?.map(\.name) ?? [])
+        let changed = names.filter { other?[$0]?.string != digests[$0] }.sorted()
+        guard !changed.isEmpty else { return }
+        findings.add(
+            .otherConfiguration,
+            "Of the configuration examined here, the server has other values: \(changed.joined(separator: ", ")).")
     }
 
     /// - Parameter last: The time of the last notification that the server has accepted.
