@@ -58,7 +58,8 @@ public protocol ErasureJournal: Sendable {
 /// (``ErasureNote``) then means that all erasures up to this number were committed or refused.
 final class ErasureTurns: Sendable {
     private let current: Mutex<any ErasureJournal>
-    private let state = Mutex((isTaken: false, waiting: [CheckedContinuation<Void, Never>]()))
+    /// Ends with the erasure that began last.
+    private let last = Mutex<Task<Void, Never>?>(nil)
     /// Begins a new journal, if a different server has a copy of this one.
     let renewed: @Sendable () throws -> any ErasureJournal
 
@@ -73,28 +74,15 @@ final class ErasureTurns: Sendable {
     }
 
     func take<Output: Sendable>(_ body: () async throws -> Output) async throws -> Output {
-        await withCheckedContinuation { continuation in
-            let isFree = state.withLock { state in
-                guard state.isTaken else {
-                    state.isTaken = true
-                    return true
-                }
-                state.waiting.append(continuation)
-                return false
-            }
-            if isFree { continuation.resume() }
+        let (turn, end) = AsyncStream.makeStream(of: Never.self)
+        defer { end.finish() }
+        let task = Task { for await _ in turn {} }
+        let before = last.withLock { last in
+            defer { last = task }
+            return last
         }
-        defer { pass() }
+        await before?.value
         return try await body()
-    }
-
-    private func pass() {
-        let next = state.withLock { state in
-            guard state.waiting.isEmpty else { return state.waiting.removeFirst() as CheckedContinuation? }
-            state.isTaken = false
-            return nil
-        }
-        next?.resume()
     }
 }
 
@@ -107,10 +95,10 @@ package struct ErasureNote: RecordValue {
     let number: Int64
     /// The number of the newest erasure that the journal must have: greater than `number` if a ledger that this one
     /// replaced had further erasures, 0 once an operator has accepted that the journal lacks some.
-    package fileprivate(set) var known: Int64
+    package internal(set) var known: Int64
     /// The journals that began without this one on a shared ledger, since it was last used: their server may have lost
     /// it. A server with this journal ends the doubt by its start or an erasure.
-    package fileprivate(set) var doubters: [Substring] = []
+    package internal(set) var doubters: [Substring] = []
 
     /// The greatest number that the ledger knows.
     package var newest: Int64 { max(number, known) }
@@ -131,16 +119,7 @@ package struct ErasureNote: RecordValue {
     }
 
     /// The most doubters that are kept, so that servers without a lasting disk do not fill the record.
-    private static let maxDoubters = 100
-
-    mutating func addDoubt(of journal: String) {
-        if !doubters.contains(journal[...]) { doubters = doubters.suffix(Self.maxDoubters - 1) + [journal[...]] }
-    }
-
-    mutating func endDoubt(accepting: Bool = false) {
-        doubters = []
-        if accepting { known = 0 }
-    }
+    static let maxDoubters = 100
 }
 
 extension ErasureNote {
