@@ -2,7 +2,6 @@
 
 import Dispatch
 import Foundation
-import Synchronization
 
 /// Finds the addresses of a host.
 package protocol AddressResolver: Sendable {
@@ -26,19 +25,13 @@ package struct SystemResolver: AddressResolver {
     package init() {}
 
     package func addresses(of host: String) async throws -> [IPAddress] {
-        let answer = Answer()
-        return try await withTaskCancellationHandler {
-            try await withCheckedThrowingContinuation { continuation in
-                answer.wait(continuation)
-                // `getaddrinfo` blocks for up to half a minute and cannot be interrupted. On a shared pool of threads,
-                // lookups of unreachable names would delay those of other endpoints.
-                DispatchQueue(label: "Webhooks.resolver").async {
-                    answer.end(Self.lookUp(host))
-                }
-            }
-        } onCancel: {
-            answer.end(.failure(CancellationError()))
-        }
+        let (stream, answer) = AsyncThrowingStream.makeStream(of: [IPAddress].self)
+        // `getaddrinfo` blocks for up to half a minute and cannot be interrupted. On a shared pool of threads, lookups
+        // of unreachable names would delay those of other endpoints.
+        DispatchQueue(label: "Webhooks.resolver").async { answer.yield(with: Self.lookUp(host)) }
+        // The stream also ends if the task is cancelled.
+        guard let addresses = try await stream.first(where: { _ in true }) else { throw CancellationError() }
+        return addresses
     }
 
     private static func lookUp(_ host: String) -> Result<[IPAddress], any Error> {
@@ -65,35 +58,6 @@ package struct SystemResolver: AddressResolver {
             next = entry.ai_next
         }
         return .success(addresses)
-    }
-
-    /// The answer to a lookup: of the lookup itself, or of the cancelled task, whichever is first.
-    private final class Answer: Sendable {
-        private enum State {
-            case new
-            case waiting(CheckedContinuation<[IPAddress], any Error>)
-            case ended(Result<[IPAddress], any Error>)
-        }
-
-        private let state = Mutex(State.new)
-
-        func wait(_ continuation: CheckedContinuation<[IPAddress], any Error>) {
-            let early: Result<[IPAddress], any Error>? = state.withLock { state in
-                if case .ended(let result) = state { return result }
-                state = .waiting(continuation)
-                return nil
-            }
-            if let early { continuation.resume(with: early) }
-        }
-
-        func end(_ result: Result<[IPAddress], any Error>) {
-            let waiting: CheckedContinuation<[IPAddress], any Error>? = state.withLock { state in
-                defer { if case .ended = state {} else { state = .ended(result) } }
-                guard case .waiting(let continuation) = state else { return nil }
-                return continuation
-            }
-            waiting?.resume(with: result)
-        }
     }
 }
 

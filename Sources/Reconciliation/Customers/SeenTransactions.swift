@@ -100,30 +100,19 @@ final class SeenTransactions: Sendable {
 /// A reading of a history. It keeps the error with which it ended, so that tasks that wait for it learn of the error
 /// even if they begin to wait later.
 final class Reading: Sendable {
-    private let state = Mutex<(result: Result<Void, any Error>?, waiting: [CheckedContinuation<Void, any Error>])>(
-        (nil, []))
+    private let stream = AsyncThrowingStream.makeStream(of: Never.self)
+    private let ended: Task<Void, any Error>
 
-    fileprivate func end(_ error: (any Error)?) {
-        let result: Result<Void, any Error> = error.map { .failure($0) } ?? .success(())
-        let waiting = state.withLock { state in
-            state.result = result
-            return state.waiting
-        }
-        for continuation in waiting { continuation.resume(with: result) }
+    fileprivate init() {
+        ended = Task { [stream] in for try await _ in stream.stream {} }
     }
+
+    fileprivate func end(_ error: (any Error)?) { stream.continuation.finish(throwing: error) }
 
     /// Waits until the reading has ended.
     ///
     /// - Throws: The error of the reading, because the same question would fail in the same way.
-    func waitForEnd() async throws {
-        try await withCheckedThrowingContinuation { continuation in
-            let result = state.withLock { state in
-                if state.result == nil { state.waiting.append(continuation) }
-                return state.result
-            }
-            if let result { continuation.resume(with: result) }
-        }
-    }
+    func waitForEnd() async throws { try await ended.value }
 }
 
 extension Reading: Hashable {
