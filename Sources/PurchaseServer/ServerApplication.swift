@@ -42,7 +42,7 @@ public struct ServerApplication: Sendable {
     /// The simulator whose time ``now`` returns, for demonstrations; `nil` for the machine's time.
     public var simulatorClock: SimulatorClock?
 
-    /// The keyed digest of the configuration, which only the port for health answers; `nil` for none.
+    /// The keyed digests of the configuration, which only the port for health answers; `nil` for none.
     package var configurationDigests: [String: String]?
 
     /// The requests that the log includes.

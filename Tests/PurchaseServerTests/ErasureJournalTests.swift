@@ -313,7 +313,7 @@ import Testing
         #expect(try await outcome(of: mended, in: ledger, isOnly: false) == nil)
     }
 
-    @Test func `a new server on a shared ledger takes a journal for lost until the other server deletes`() async throws {
+    @Test func `a new server takes another's journal for lost until that server deletes somebody`() async throws {
         let (ledger, _, whole) = try await deleting()
         let second = try journal("second", seed: 7)
         for _ in 1...2 { #expect(try await ledger.replay(second, isOnly: false).concern != nil) }

@@ -86,7 +86,7 @@ public final class ErasureJournalFile: Sendable {
     private static let trial = String(repeating: "~", count: 8192)
 
     /// Why the last erasure or trial was not added, as a sentence; `nil` if it was.
-    package var fault: String? { file.fault.map { "No customer can be deleted. \($0.message)" } }
+    package var fault: String? { file.fault.map { "No customer can be deleted. \($0.message)." } }
 
     /// The first key in a file, which only the file's owner knows; `nil` if there is none.
     ///
@@ -147,26 +147,21 @@ private final class OpenFile: Sendable {
     /// function throws, and so is a trial before it returns.
     func append(_ text: String, isTrial: Bool = false) throws {
         try lastFault.withLock { fault in
-            do throws(LedgerStorageError) {
-                try write(text, isTrial)
-                fault = nil
-            } catch {
-                fault = error
-                throw error
-            }
+            fault = write(text, isTrial)
+            if let fault { throw fault }
         }
     }
 
     /// The error of the last text; `nil` if it was written.
     var fault: LedgerStorageError? { lastFault.withLock(\.self) }
 
-    private func write(_ text: String, _ isTrial: Bool) throws(LedgerStorageError) {
+    private func write(_ text: String, _ isTrial: Bool) -> LedgerStorageError? {
         var own = stat()
         var found = stat()
         guard fstat(descriptor, &own) == 0, stat(path, &found) == 0, own.st_ino == found.st_ino,
             own.st_dev == found.st_dev
         else {
-            throw LedgerStorageError(
+            return LedgerStorageError(
                 .unavailable, "The journal of erasures \(path) was removed or replaced: put the file back, or restart")
         }
         let start = lseek(descriptor, 0, SEEK_END)
@@ -178,7 +173,7 @@ private final class OpenFile: Sendable {
         let error = Self.failure(path)
         // Otherwise the next line would be appended to the partial line, and would be unreadable too.
         if isTrial || !isWritten { ftruncate(descriptor, start) }
-        if !isWritten { throw error }
+        return isWritten ? nil : error
     }
 
     /// Flushes the folder, so that the name of a new file survives a crash.
