@@ -287,8 +287,10 @@ public struct ServerApplication: Sendable {
     private func logged(with headers: ConsoleHeaders? = nil) -> Router<BasicRequestContext> {
         let router = Router(context: BasicRequestContext.self, options: .autoGenerateHeadEndpoints)
         if let headers { router.add(middleware: headers) }
+        let words = Set(routes.flatMap { $0.path.split(separator: "/") }.filter { !$0.hasPrefix("{") })
         router.add(
-            middleware: RequestLog(policy: requestLog, logger: logger, now: now, clock: clock, state: requestLogState))
+            middleware: RequestLog(
+                policy: requestLog, words: words, logger: logger, now: now, clock: clock, state: requestLogState))
         return router
     }
 }

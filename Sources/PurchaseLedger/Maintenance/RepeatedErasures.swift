@@ -149,7 +149,10 @@ extension Ledger {
 
     /// Accepts that the journals of some notes lack erasures.
     package func acceptLoss(of notes: [ErasureNote]) async throws {
-        try await change(notes) { ($0.known, $0.doubters) = (0, []) }
+        try await change(notes) {
+            $0.known = 0
+            $0.doubters = []
+        }
     }
 
     /// Doubts whether any server has the journals of some notes, once for each new journal.

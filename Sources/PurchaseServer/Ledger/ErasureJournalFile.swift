@@ -302,7 +302,8 @@ package struct ErasureSection: Hashable, Sendable {
     ///
     /// - Parameter text: The text whose last journal remains the last journal of the result.
     package static func merge(_ other: String, into text: String) -> String {
-        let (own, others) = (all(in: text), all(in: other))
+        let own = all(in: text)
+        let others = all(in: other)
         var sections = own.map { $0.mended(from: others) }
         for section in others.reversed().map({ $0.mended(from: own) }) where section.key != nil {
             if let index = sections.firstIndex(where: { $0.header == section.header }) {

@@ -48,6 +48,8 @@ final class RequestLogState: Sendable {
 /// all of this work, since each middleware costs time in every request.
 struct RequestLog<Context: RequestContext>: RouterMiddleware {
     let policy: RequestLogPolicy
+    /// The segments of all routes that are no parameters.
+    let words: Set<Substring>
     let logger: Logger
     let now: @Sendable () -> Timestamp
     let clock: any Clock<Duration>
@@ -103,38 +105,28 @@ struct RequestLog<Context: RequestContext>: RouterMiddleware {
             "route": .string(context.route), "method": .string("\(request.method)"),
             "status": .stringConvertible(status), "ms": .stringConvertible(milliseconds), "requestId": .string(id),
         ]
-        if context.route == "none" { line["path"] = .string(RequestPath.shape(of: request.uri.path)) }
+        if context.route == "none" { line["path"] = .string(shape(of: request.uri.path)) }
         line["key"] = notes.key.map { .string($0) }
         line["code"] = notes.code.map { .string($0) }
         line["form"] = notes.form.map { .string($0) }
         line["verifyReceiptStatus"] = notes.verifyReceiptStatus.map { .stringConvertible($0) }
         return line
     }
-}
-
-extension RequestContext {
-    /// The template of the route, such as `/v1/customers/{id}`; `none` if no route matches.
-    var route: String { endpointPath.flatMap { $0 == "NotFound" ? nil : $0 } ?? "none" }
-}
-
-/// What may be logged about the path of a request without a route.
-private enum RequestPath {
-    /// The segments of all routes that are no parameters.
-    private static let words: Set<Substring> = {
-        let others = "sandbox/verifyReceipt/notifications/v2/health/live/ready"
-        let paths = Operation.all.map { $0.operation.path } + [others]
-        return Set(paths.flatMap { $0.split(separator: "/") }.filter { !$0.hasPrefix("{") })
-    }()
 
     /// The first eight segments of a path, with `*` for those that may be an id or a secret: no route has them, and
     /// they are not at the beginning, or are no short word of letters.
-    static func shape(of path: String) -> String {
+    private func shape(of path: String) -> String {
         let segments = path.split(separator: "/", maxSplits: 8).prefix(8).enumerated().map { place, segment in
             let isWord = place == 0 && segment.count <= 32 && segment.allSatisfy { $0.isASCII && $0.isLetter }
             return isWord || words.contains(segment) ? segment : "*"
         }
         return "/" + segments.joined(separator: "/")
     }
+}
+
+extension RequestContext {
+    /// The template of the route, such as `/v1/customers/{id}`; `none` if no route matches.
+    var route: String { endpointPath.flatMap { $0 == "NotFound" ? nil : $0 } ?? "none" }
 }
 
 /// Selects every n-th request.
