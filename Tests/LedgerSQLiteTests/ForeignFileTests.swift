@@ -97,7 +97,7 @@ import Testing
     @Test func `a file without a log names the ledger in its header as soon as the ledger exists`() async throws {
         let storage = try SQLiteLedgerStorage(path: folder.path())
         let header = try #require(try folder.contents()["ledger.sqlite"])
-        #expect(header[60..<72] == Data([0, 0, 0, 32, 0, 0, 0, 0, 0x51, 0x75, 0x69, 0x74]))
+        #expect(header[60..<72] == Data([0, 0, 0, 33, 0, 0, 0, 0, 0x51, 0x75, 0x69, 0x74]))
         try storage.close()
     }
 

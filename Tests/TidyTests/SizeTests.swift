@@ -7,7 +7,7 @@ import Testing
 /// commit what the lines are for. If you delete, lower the number, so that nobody uses up what you saved.
 @Suite struct SizeTests {
     @Test func `Sources has as many lines of code as was decided`() throws {
-        let decided = 62_700
+        let decided = 62_800
         #expect(try rounded(Self.codeLines(below: "Sources"), to: 100) == decided)
     }
 
