@@ -42,7 +42,8 @@ enum ChainCoding {
         guard bytes.first == form else { throw FieldReader.damaged }
         var reader = FieldReader(bytes, from: 1)
         var record = try reader.fields(of: Header(record: ChainRecord(key))).record
-        let (settlement, needed) = (record.settlement, settled.flatMap { record.neededPeriods($0) })
+        let settlement = record.settlement
+        let needed = settled.flatMap { record.neededPeriods($0) }
         record.chain.predecessors = Set(try reader.texts())
         let revoked = try reader.texts()
         record.report?.revoked = Set(revoked)

@@ -88,9 +88,10 @@ enum Schema {
     /// A chain's row contains its newest renewal info and its last published state. Each notification of a subscription
     /// changes both. In separate tables, they would cost two more page writes for each notification. Rare data of a
     /// chain is JSON in a column (`predecessors`, `publishedRevoked`), or in the separate table `ownerChanges`
-    /// (`times`, also JSON). `settledAt`, `settledBy`, `unknownProducts` (JSON) and `newestPeriod` are its ``Settlement``; they are in
-    /// front, because a question about entitlements reads only them of most rows. `publishedAsOf` is null unless the
-    /// mere passage of time (an expiry, say) has changed the chain's state since its newest document was signed.
+    /// (`times`, also JSON). `settledAt`, `settledBy`, `unknownProducts` (JSON) and `newestPeriod` are its
+    /// ``Settlement``; they are in front, because a question about entitlements reads only them of most rows.
+    /// `publishedAsOf` is null unless the mere passage of time (an expiry, say) has changed the chain's state since its
+    /// newest document was signed.
     private static let chains = """
         CREATE TABLE chains (
             id INTEGER PRIMARY KEY,

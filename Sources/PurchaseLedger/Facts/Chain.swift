@@ -103,6 +103,18 @@ public struct Chain: Hashable, Sendable {
     }
 }
 
+/// The periods of a subscription that a question needs, see ``Settlement/newestPeriod``: those bought at `bought` or
+/// later, and those that end after `end`.
+package struct NeededPeriods {
+    package var bought: Timestamp
+    package var end: Timestamp
+
+    package func contains(boughtAt purchaseDate: Timestamp?, until expiresDate: Timestamp?) -> Bool {
+        guard let purchaseDate, let expiresDate else { return true }
+        return purchaseDate >= bought || expiresDate > end
+    }
+}
+
 // MARK: - What is known
 
 extension Chain {

@@ -136,11 +136,14 @@ extension Field {
 
     /// Who asks for a change, and why if the other fields of the operation have no reason.
     static func ofAudit(besides fields: [Field], in place: Place) -> [Field] {
-        var (by, reason) = (by, auditReason)
-        (by.place, reason.place) = (place, place)
+        var by = by
+        by.place = place
+        guard !fields.contains(where: \.isReason) else { return [by] }
+        var reason = auditReason
+        reason.place = place
         // Apple's code for the reason of an extension.
         if fields.contains(where: { $0.option == reason.option }) { reason.option = "why" }
-        return fields.contains(where: \.isReason) ? [by] : [by, reason]
+        return [by, reason]
     }
 }
 
