@@ -13,8 +13,8 @@ public struct Settlement: Hashable, Sendable {
     public var catalogue: Int64
     /// The products of the purchase that the catalogue lacks.
     public var unknownProducts: Set<String>
-    /// The begin of a subscription's newest period, if no other period counts any more once it is over with
-    /// ``Catalogue/staleLeeway``; `nil` if all periods must be known together.
+    /// When a subscription's newest period starts. A question at this time or later needs no other period that ended
+    /// more than ``Catalogue/staleLeeway`` ago. `nil` if periods depend on each other.
     public var newestPeriod: Timestamp?
 
     package init(
@@ -69,21 +69,27 @@ extension PurchaseHistory {
         return settlement
     }
 
-    /// The begin of the newest period, if no period depends on another: signed transactions alone say that the customer
-    /// bought one product, period after period, each later than the one before, and none was upgraded.
+    /// When the newest period starts; `nil` if periods depend on each other. They do not if signed transactions alone
+    /// say that the customer bought one product, period after period, each later than the one before, and if none was
+    /// upgraded or superseded.
     private func newestPeriod(_ chain: Chain) -> Timestamp? {
-        guard !isRefused, chain.statementCount == purchases.count, periods.count == purchases.count else { return nil }
-        for index in purchases.indices {
-            guard purchases[index].source == .signedTransaction, purchases[index].transactionReason != nil,
-                purchases[index].purchaseDate != nil, purchases[index].expiresDate != nil
-            else { return nil }
-            guard index > 0 else { continue }
-            guard purchases[index - 1].start < purchases[index].start, purchases[index - 1].end < purchases[index].end,
-                purchases[index].productId == purchases[0].productId,
-                purchases[index].subscriptionGroup == purchases[0].subscriptionGroup
-            else { return nil }
-        }
+        guard !isRefused, chain.statementCount == purchases.count, periods.count == purchases.count,
+            purchases.indices.allSatisfy({ isPlain(purchases[$0]) }),
+            purchases.indices.dropFirst().allSatisfy({ continues(purchases[$0], after: purchases[$0 - 1]) })
+        else { return nil }
         return purchases.last?.purchaseDate
+    }
+
+    private func isPlain(_ period: borrowing TransactionStatement) -> Bool {
+        period.source == .signedTransaction && period.transactionReason != nil && period.purchaseDate != nil
+            && period.expiresDate != nil
+    }
+
+    private func continues(
+        _ period: borrowing TransactionStatement, after last: borrowing TransactionStatement
+    ) -> Bool {
+        last.start < period.start && last.end < period.end && last.productId == period.productId
+            && last.subscriptionGroup == period.subscriptionGroup
     }
 
     /// Whether a purchase without an end gives something, unless the chain is refused. Periods count in `periodsEnd`.
