@@ -571,8 +571,9 @@ extension Ledger {
     /// The time of the last arrival of a notification; `nil` if the last `count` documents contain no notification.
     /// Which documents are the last depends on the storage: the last to arrive, or the last to be signed.
     public func lastNotification(among count: Int) async throws -> Timestamp? {
-        for count in [min(count, 1000), count] {
-            let hours = try await storage.notificationHours(of: nil, among: count, limit: 1)
+        // Nearly always the newest 1,000 documents have one.
+        for depth in Set([min(count, 1000), count]).sorted() {
+            let hours = try await storage.notificationHours(of: nil, among: depth, limit: 1)
             if let newest = hours.first?.newest { return newest }
         }
         return nil
