@@ -98,7 +98,7 @@ package struct ErasureNote: RecordValue {
     package internal(set) var known: Int64
     /// The journals that began without this one on a shared ledger, since it was last used: their server may have lost
     /// it. A server with this journal ends the doubt by its start or an erasure.
-    package internal(set) var doubters: [Substring] = []
+    package internal(set) var doubters: [String] = []
 
     /// The greatest number that the ledger knows.
     package var newest: Int64 { max(number, known) }
@@ -129,6 +129,6 @@ extension ErasureNote {
         guard let number = words.first.flatMap({ Int64($0) }), let known = Int64(words.prefix(2).last ?? "") else {
             throw LedgerStorageError(unreadable: record.key)
         }
-        self.init(key: record.key, number: number, known: known, doubters: Array(words.dropFirst(2)))
+        self.init(key: record.key, number: number, known: known, doubters: words.dropFirst(2).map(String.init))
     }
 }

@@ -149,7 +149,7 @@ extension Ledger {
 
     /// Accepts that the journals of some notes lack erasures.
     package func acceptLoss(of notes: [ErasureNote]) async throws {
-        try await change(notes) {
+        try await updateNotes(notes) {
             $0.known = 0
             $0.doubters = []
         }
@@ -158,15 +158,17 @@ extension Ledger {
     /// Doubts whether any server has the journals of some notes, once for each new journal.
     package func doubt(_ notes: [ErasureNote], by journal: any ErasureJournal) async throws {
         guard let first = notes.first?.key.owner.bundleId else { return }
-        let id = journal.id[...]
-        try await change(notes) { $0.doubters = $0.doubters.suffix(ErasureNote.maxDoubters - 1) + [id] }
+        let id = journal.id
+        try await updateNotes(notes) { $0.doubters = $0.doubters.suffix(ErasureNote.maxDoubters - 1) + [id] }
         try await put([ErasureNote(key: ErasureNote.key(journal, of: first), number: 0, known: 0)])
     }
 
     /// Ends the doubts about the journals of some notes, which a server has.
-    package func endDoubts(of notes: [ErasureNote]) async throws { try await change(notes) { $0.doubters = [] } }
+    package func endDoubts(of notes: [ErasureNote]) async throws { try await updateNotes(notes) { $0.doubters = [] } }
 
-    private func change(_ notes: [ErasureNote], _ body: @escaping @Sendable (inout ErasureNote) -> Void) async throws {
+    private func updateNotes(
+        _ notes: [ErasureNote], _ body: @escaping @Sendable (inout ErasureNote) -> Void
+    ) async throws {
         guard !notes.isEmpty else { return }
         try await commit(LedgerQuery(notes.map { .record($0.key) }), at: .distantFuture) { draft in
             for var note in notes.compactMap({ ErasureNote(readable: draft.record($0.key)) }) {
