@@ -100,14 +100,18 @@ final class SeenTransactions: Sendable {
 /// A reading of a history. It keeps the error with which it ended, so that tasks that wait for it learn of the error
 /// even if they begin to wait later.
 final class Reading: Sendable {
-    private let stream = AsyncThrowingStream.makeStream(of: Never.self)
+    private let continuation: AsyncThrowingStream<Never, any Error>.Continuation
     private let ended: Task<Void, any Error>
 
     fileprivate init() {
-        ended = Task { [stream] in for try await _ in stream.stream {} }
+        let (stream, continuation) = AsyncThrowingStream.makeStream(of: Never.self)
+        self.continuation = continuation
+        ended = Task { for try await _ in stream {} }
     }
 
-    fileprivate func end(_ error: (any Error)?) { stream.continuation.finish(throwing: error) }
+    deinit { continuation.finish() }
+
+    fileprivate func end(_ error: (any Error)?) { continuation.finish(throwing: error) }
 
     /// Waits until the reading has ended.
     ///
