@@ -6,12 +6,12 @@ import Synchronization
 ///
 /// A cancelled task stops waiting for a `OneShot`, whereas it would go on waiting for the value of a `Task`.
 final class OneShot<Value: Sendable>: Sendable {
-    private let state = Mutex<(value: Value?, waiting: [AsyncStream<Value>.Continuation])>((nil, []))
+    private let state = Mutex<(value: Value?, waiting: Set<AsyncStream<Value>.Continuation>)>((nil, []))
 
     /// Sets the value and resumes all waiting tasks. Only the first call has an effect.
     func set(_ value: Value) {
         let waiting = state.withLock { state in
-            guard state.value == nil else { return [AsyncStream<Value>.Continuation]() }
+            guard state.value == nil else { return Set<AsyncStream<Value>.Continuation>() }
             defer { state = (value, []) }
             return state.waiting
         }
@@ -22,10 +22,11 @@ final class OneShot<Value: Sendable>: Sendable {
     func value() async -> Value? {
         let (stream, continuation) = AsyncStream.makeStream(of: Value.self)
         let known = state.withLock { state in
-            if state.value == nil { state.waiting.append(continuation) }
+            if state.value == nil { state.waiting.insert(continuation) }
             return state.value
         }
         if let known { return known }
+        defer { state.withLock { _ = $0.waiting.remove(continuation) } }
         // The stream also ends if the task is cancelled.
         return await stream.first { _ in true }
     }
