@@ -69,6 +69,8 @@ import Testing
     @Test(arguments: [
         ("{", 1, "not JSON"), ("[]", 1, "Expected an object"), ("{\n\"port\":}", 2, "Not a JSON value"),
         ("{\n\"port\": 1,\n}", 2, "A comma before “}”."), ("{\"roots\": [\n\"a\", \n\n]}", 2, "A comma before “]”."),
+        ("{\n\"port\": 1,\n,}", 3, "Two commas."), ("{\n\"port\": 1, // a\n}", 2, "JSON has no comments."),
+        ("{\n\"port\": 1 # a\n}", 2, "JSON has no comments."),
         ("{\n\"prot\": 1}", 2, "prot: Unknown setting"),
         ("{\n\"port\": 65536}", 2, "port: Expected a number from 0 to"),
         ("{\"apps\": [],\n\n\"port\": [[]]}", 3, "port: Expected a string"),

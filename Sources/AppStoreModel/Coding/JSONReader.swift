@@ -79,7 +79,7 @@ private struct JSONReader {
     mutating func document() throws(JSONError) -> JSONValue {
         let value = try value(depth: 0)
         skipWhiteSpace()
-        guard position == text.count else { throw error("Something follows the document") }
+        guard position == text.count else { throw misplaced("Something follows the document") }
         return value
     }
 
@@ -87,11 +87,14 @@ private struct JSONReader {
         JSONError(message: message, offset: position)
     }
 
-    /// The error at what is no value and no name of a member: often a comma follows the last one.
+    /// The error at what is not expected here. People write a comma too many, and comments.
     private func misplaced(_ message: String) -> JSONError {
-        guard next == UInt8(ascii: "}") || next == UInt8(ascii: "]"), let next,
-            let comma = text[..<position].lastIndex(where: { $0 > 0x20 }), text[comma] == UInt8(ascii: ",")
+        guard let next else { return error(message) }
+        if "/#".utf8.contains(next) { return error("JSON has no comments") }
+        guard ",}]".utf8.contains(next), let comma = text[..<position].lastIndex(where: { $0 > 0x20 }),
+            text[comma] == UInt8(ascii: ",")
         else { return error(message) }
+        if next == UInt8(ascii: ",") { return error("Two commas") }
         return JSONError(message: "A comma before “\(Unicode.Scalar(next))”", offset: comma)
     }
 
@@ -143,7 +146,7 @@ private struct JSONReader {
             members.append(.init(name, try value(depth: depth + 1)))
             skipWhiteSpace()
         } while take(",")
-        guard take("}") else { throw error("Expected ',' or '}'") }
+        guard take("}") else { throw misplaced("Expected ',' or '}'") }
         return .object(members)
     }
 
@@ -157,7 +160,7 @@ private struct JSONReader {
             elements.append(try value(depth: depth + 1))
             skipWhiteSpace()
         } while take(",")
-        guard take("]") else { throw error("Expected ',' or ']'") }
+        guard take("]") else { throw misplaced("Expected ',' or ']'") }
         return .array(elements)
     }
 
@@ -165,7 +168,7 @@ private struct JSONReader {
     mutating func document(keeping path: [String]?) throws(JSONError) -> String? {
         let text = try value(keeping: path?[...], depth: 0)
         skipWhiteSpace()
-        guard position == self.text.count else { throw error("Something follows the document") }
+        guard position == self.text.count else { throw misplaced("Something follows the document") }
         return text
     }
 
@@ -212,7 +215,7 @@ private struct JSONReader {
             if isOnPath { found = text }
             skipWhiteSpace()
         } while take(",")
-        guard take("}") else { throw error("Expected ',' or '}'") }
+        guard take("}") else { throw misplaced("Expected ',' or '}'") }
         return found
     }
 
@@ -225,7 +228,7 @@ private struct JSONReader {
             _ = try value(keeping: nil, depth: depth + 1)
             skipWhiteSpace()
         } while take(",")
-        guard take("]") else { throw error("Expected ',' or ']'") }
+        guard take("]") else { throw misplaced("Expected ',' or ']'") }
     }
 
     private mutating func word(_ word: StaticString, _ value: JSONValue) throws(JSONError) -> JSONValue {
