@@ -287,10 +287,13 @@ public struct ServerApplication: Sendable {
     private func logged(with headers: ConsoleHeaders? = nil) -> Router<BasicRequestContext> {
         let router = Router(context: BasicRequestContext.self, options: .autoGenerateHeadEndpoints)
         if let headers { router.add(middleware: headers) }
-        let words = Set(routes.flatMap { $0.path.split(separator: "/") }.filter { !$0.hasPrefix("{") })
+        let words = routes.flatMap { $0.path.split(separator: "/") }.filter { !$0.hasPrefix("{") }
+        // What people often put into the URL at Apple.
+        let usual: Set<Substring> = ["api", "apple", "appstore", "notification", "v2", "webhook"]
         router.add(
             middleware: RequestLog(
-                policy: requestLog, words: words, logger: logger, now: now, clock: clock, state: requestLogState))
+                policy: requestLog, words: usual.union(words), logger: logger, now: now, clock: clock,
+                state: requestLogState))
         return router
     }
 }

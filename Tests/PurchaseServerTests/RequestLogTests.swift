@@ -87,14 +87,11 @@ private final class Lines: Sendable {
                 .get, "/health/live", "", [:],
                 ["route": .string("/health/live"), "method": .string("GET"), "status": .number("200")]
             ),
-            (
-                .get, "/nowhere/anna", "", [:],
-                unknown("/nowhere/*")
-            ),
+            (.get, "/mollymiller/anna", "", [:], unknown("/*/*")),
             (.post, "/api/notifications/v2?anna", "{}", [:], unknown("/api/notifications/v2")),
             (.get, "/v1/customer/anna/", "", [:], unknown("/v1/*/*")),
             (.get, "/anna@example.com/anna", "", [:], unknown("/*/*")),
-            (.get, String(repeating: "/x", count: 99), "", [:], unknown("/x/*/*/*/*/*/*/*")),
+            (.get, String(repeating: "/x", count: 99), "", [:], unknown(String(repeating: "/*", count: 8))),
             (
                 .get, "/v1/customers/anna/entitlements/por", "", bearer,
                 [

@@ -48,7 +48,7 @@ final class RequestLogState: Sendable {
 /// all of this work, since each middleware costs time in every request.
 struct RequestLog<Context: RequestContext>: RouterMiddleware {
     let policy: RequestLogPolicy
-    /// The segments of all routes that are no parameters.
+    /// The words that a log may have of a path that no route has.
     let words: Set<Substring>
     let logger: Logger
     let now: @Sendable () -> Timestamp
@@ -113,13 +113,9 @@ struct RequestLog<Context: RequestContext>: RouterMiddleware {
         return line
     }
 
-    /// The first eight segments of a path, with `*` for those that may be an id or a secret: no route has them, and
-    /// they are not at the beginning, or are no short word of letters.
+    /// The first eight segments of a path, with `*` for each unknown word, which may be an id or a secret.
     private func shape(of path: String) -> String {
-        let segments = path.split(separator: "/", maxSplits: 8).prefix(8).enumerated().map { place, segment in
-            let isWord = place == 0 && segment.count <= 32 && segment.allSatisfy { $0.isASCII && $0.isLetter }
-            return isWord || words.contains(segment) ? segment : "*"
-        }
+        let segments = path.split(separator: "/", maxSplits: 8).prefix(8).map { words.contains($0) ? $0 : "*" }
         return "/" + segments.joined(separator: "/")
     }
 }
