@@ -43,14 +43,15 @@ import Testing
     @Test(
         arguments: [
             ("user-0999", "user-0990"), ("USER-0042", "user-0042"), ("user-042", "user-0420"), ("9999", nil),
-            ("user-0420x", "user-0420"), ("nobody", nil),
+            ("user-0420x", "user-0420"), ("nobody", nil), ("bertram", "Bertram"), ("Brtram", "Bertram"),
+            ("bBertram", "Bertram"),
         ])
     func `an unknown id costs no more with each customer, and the nearest are named`(
         id: String, near: String?
     ) async throws {
         let storage = CountingStorage()
         let world = try await World(storage: storage)
-        let ids = (0..<999).map { number in "user-" + String("000\(number)".suffix(4)) }
+        let ids = (0..<999).map { number in "user-" + String("000\(number)".suffix(4)) } + ["Bertram"]
         let keys = ids.map { LedgerKey.customerID(CustomerID($0, of: "com.example")) }
         try await storage.commit(LedgerQuery(keys)) { snapshot in
             var changes = LedgerChanges()

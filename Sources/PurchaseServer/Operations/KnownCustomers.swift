@@ -28,24 +28,35 @@ extension AuthenticatedRequest {
     }
 
     /// A sentence with the nearest ids of customers; empty if none is near, and for an app. Compared are ids with the
-    /// same beginning, in upper or lower case: a comparison with all ids would cost more with each customer.
+    /// same beginning, as it is, in lower or upper case, or capitalised: a comparison with all ids would cost more with
+    /// each customer.
     func near(_ id: String) async throws -> String {
         guard Roles.readers.contains(role) else { return "" }
-        var found: [String] = []
+        let capitalised = id.prefix(1).uppercased() + id.dropFirst().lowercased()
+        let beginnings = Set([id, id.lowercased(), id.uppercased(), capitalised]).sorted().map(Self.beginnings)
+        var found: Set<String> = []
         for app in apps {
-            for text in Set([id, id.lowercased(), id.uppercased()]).sorted() {
-                // Most mistakes are at the end, and few ids have a long beginning in common.
-                let count = text.count
-                for omitted in [0, 1, 2, count / 4, count / 2, count * 3 / 4] where omitted < count {
-                    let beginning = CustomerSelection.beginning(String(text.dropLast(omitted)))
-                    let page = try await ledger.customers(beginning, of: app, limit: Self.compared)
-                    let ids = Set(page.items.flatMap(\.ids)).subtracting(found).sorted()
-                    found = Spelling.nearest(to: id, in: found + ids, atMost: 3)
-                    // Of a page that is full, a shorter beginning has the same customers, or others by chance.
-                    if !found.isEmpty || page.next != nil { break }
-                }
-            }
+            for texts in beginnings { found.formUnion(try await near(id, in: app, texts)) }
         }
-        return Spelling.meant(by: id, in: found, atMost: 3)
+        return Spelling.meant(by: id, in: found.sorted(), atMost: 3)
+    }
+
+    /// The nearest ids among an app's customers with the first of some beginnings that has a near one.
+    private func near(_ id: String, in app: String, _ beginnings: [String]) async throws -> [String] {
+        for beginning in beginnings {
+            let page = try await ledger.customers(.beginning(beginning), of: app, limit: Self.compared)
+            let near = Spelling.nearest(to: id, in: Set(page.items.flatMap(\.ids)).sorted(), atMost: 3)
+            // Of a page that is full, a shorter beginning has the same customers, or others by chance.
+            if !near.isEmpty || page.next != nil { return near }
+        }
+        return []
+    }
+
+    /// The beginnings of a text, the longest first: most mistakes are at the end, and few ids have a long beginning in
+    /// common.
+    private static func beginnings(of text: String) -> [String] {
+        let count = text.count
+        let lengths = Set([count, count - 1, count - 2, count * 3 / 4, count / 2, count / 4, 1])
+        return lengths.filter { $0 > 0 && $0 <= count }.sorted(by: >).map { String(text.prefix($0)) }
     }
 }
