@@ -50,17 +50,24 @@ extension Ledger {
     }
 
     /// Ends the leases of all endpoints. Only for the server that has its ledger alone, at its start: the servers that
-    /// took them have ended.
+    /// took them have ended. An endpoint that cannot be read keeps its lease, which also ends by itself.
+    ///
+    /// - Throws: The last error, once the other leases are ended.
     package func endWebhookLeases(at now: Timestamp) async throws {
+        var failure: (any Error)?
         for endpoint in try await webhookEndpoints() {
-            try await commit(.webhook(endpoint.id, of: endpoint.bundleId), at: now) { draft in
-                guard var job = draft.job(Job.ID(webhook: endpoint.id, of: endpoint.bundleId)), job.dueAt > now else {
-                    return
+            do {
+                try await commit(.webhook(endpoint.id, of: endpoint.bundleId), at: now) { draft in
+                    let id = Job.ID(webhook: endpoint.id, of: endpoint.bundleId)
+                    guard var job = draft.job(id), job.dueAt > now else { return }
+                    job.dueAt = now
+                    draft.put(job)
                 }
-                job.dueAt = now
-                draft.put(job)
+            } catch {
+                failure = error
             }
         }
+        if let failure { throw failure }
     }
 
     /// Commits the results of deliveries, and prolongs the lease. Each changed record is written once, in a single

@@ -111,6 +111,18 @@ extension LedgerService {
         }
     }
 
+    /// Ends the leases of all webhooks if this server has the lock of the ledger's file, which shows that no other
+    /// server lives. Commands take no webhook leases.
+    package func endLeases(of storage: any LedgerStorage, at now: Timestamp, _ logger: Logger) async {
+        do {
+            guard try await storage.report().lockFailure == nil else { return }
+            try await ledger.endWebhookLeases(at: now)
+        } catch {
+            logger.notice(
+                "Leases of webhooks were not ended: their events wait up to a minute", metadata: ["error": "\(error)"])
+        }
+    }
+
     /// The kind of the jobs that end grants, in each app and environment of the configuration.
     public func grantEnds(now: @escaping @Sendable () -> Timestamp) -> JobKind {
         let scopes = apps.keys.flatMap { bundleId in

@@ -78,10 +78,7 @@ struct Composition {
                     metadata: ["reason": .string("\(error)")])
                 service.lateProof = prove
             }
-            // The lock of the file shows that no other server lives. Commands lease nothing that this ends.
-            if isServer, isInFile, let report = try? await storage.report(), report.lockFailure == nil {
-                try? await service.ledger.endWebhookLeases(at: SystemClock.now())  // They also end by themselves.
-            }
+            if isServer, isInFile { await service.endLeases(of: storage, at: SystemClock.now(), logger) }
             return try await body(service, composition)
         }
     }
