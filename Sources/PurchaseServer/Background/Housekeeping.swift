@@ -108,9 +108,11 @@ package struct Housekeeping: Service {
         try await cancelWhenGracefulShutdown {
             async let catalogue: Void = publishCatalogue()
             async let house: Void = keepHouse()
+            async let trials: Void = tryErasures()
             // A refusal ends the server, as it would have ended the start.
             try await proveLate()
             await house
+            await trials
             await catalogue
         }
     }
@@ -134,36 +136,46 @@ package struct Housekeeping: Service {
         var comparison = Interval(Self.clockInterval, clock)
         var preparation = Interval(Self.preparationInterval, clock)
         var correction = Interval(Self.correctionInterval, clock)
-        var trial = Interval(Self.trialInterval, clock)
         var lastRound = now()
         var concern: String?
         var doubt: String?
-        var fault: String?
         while !Task.isCancelled {
             await clockFailure.attempt { try await compareClocks(&comparison) }
             say(judge?.concern, orThat: "The machine's clock is not doubtful any more", unlessLogged: &doubt)
-            if trial.isOver {
-                trial.begin()
-                erasures?.prove()
-            }
-            say(erasures?.fault, orThat: "The journal of erasures can be written again", unlessLogged: &fault)
             await failure.attempt { try await publishCorrections(&correction, &lastRound) }
             await erasureFailure.attempt { try await eraseOldEvents(&erasure, isNew: elapsed() < Self.leaseTime) }
             await deletionFailure.attempt { try await eraseDeletedIds(&deletion) }
             await setAsideFailure.attempt { try await eraseOldSetAside(&setAside) }
             await noticeFailure.attempt { try await showNotices(&reading) }
             await prepare(&preparation)
-            warn(unlessLogged: &concern)
+            say(ledger.condition.concern, under: "The ledger needs attention", unlessLogged: &concern)
             await clock.pause(for: Self.interval)
         }
     }
 
-    /// Logs a concern of the ledger once, when it arises.
-    private func warn(unlessLogged last: inout String?) {
-        let concern = ledger.condition.concern
-        if let concern, last == nil {
-            logger.warning("The ledger needs attention", metadata: ["why": .string(concern)])
+    /// Tries the journal of erasures, and logs its fault. A disk that hangs must not stop the other tasks.
+    private func tryErasures() async {
+        var fault: String?
+        while let erasures, !Task.isCancelled {
+            await erasures.tryWriting()
+            say(erasures.fault, orThat: "The journal of erasures can be written again", unlessLogged: &fault)
+            await clock.pause(for: Self.trialInterval)
         }
+    }
+
+    /// Logs a concern once, when it arises, and when it ends.
+    ///
+    /// - Parameters:
+    ///   - title: The message, with the concern as `why`; `nil` for the concern as the message.
+    ///   - end: The message when the concern ends; `nil` for none.
+    private func say(
+        _ concern: String?, under title: Logger.Message? = nil, orThat end: Logger.Message? = nil,
+        unlessLogged last: inout String?
+    ) {
+        if let concern, last == nil {
+            logger.warning(title ?? "\(concern)", metadata: title.map { _ in ["why": .string(concern)] })
+        }
+        if let end, concern == nil, last != nil { logger.notice(end) }
         last = concern
     }
 
@@ -260,13 +272,6 @@ extension Housekeeping {
         guard let judge, interval.isOver else { return }
         interval.begin()
         if let distance = try await ledger.clockDifference(now: now) { judge.compare(aheadBy: distance, of: .database) }
-    }
-
-    /// Logs a concern once, when it arises, and when it ends.
-    private func say(_ concern: String?, orThat end: Logger.Message, unlessLogged last: inout String?) {
-        if let concern, last == nil { logger.warning("\(concern)") }
-        if concern == nil, last != nil { logger.notice(end) }
-        last = concern
     }
 }
 

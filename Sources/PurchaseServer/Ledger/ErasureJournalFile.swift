@@ -79,14 +79,17 @@ public final class ErasureJournalFile: Sendable {
     /// The journal to which erasures are added.
     public var journal: (any ErasureJournal)? { journals.last }
 
-    /// Tries whether an erasure could be added, without adding one; see ``fault``.
-    package func prove() { try? file.append(Self.trial, isTrial: true) }
+    /// Tries whether an erasure could be added, without adding one; see ``fault``. A disk may hang, which must not take
+    /// a thread of the shared pool; a cancelled task waits no longer.
+    package func tryWriting() async {
+        let (stream, end) = AsyncStream.makeStream(of: Void.self)
+        DispatchQueue(label: "ErasureJournal.trial").async { [file] in end.yield(file.tryWriting()) }
+        await stream.first { _ in true }
+    }
 
-    /// More than a disk gives a file without taking a block.
-    private static let trial = String(repeating: "~", count: 8192)
-
-    /// Why the last erasure or trial was not added, as a sentence; `nil` if it was.
-    package var fault: String? { file.fault.map { "No customer can be deleted. \($0.message)." } }
+    /// Why an erasure or the last trial was not added, as a sentence; `nil` once a trial was. An erasure alone may fit
+    /// into the file's last block on a full disk.
+    package var fault: String? { file.fault.map { "Deletions fail, or soon will: \($0.message)." } }
 
     /// The first key in a file, which only the file's owner knows; `nil` if there is none.
     ///
@@ -111,6 +114,8 @@ public final class ErasureJournalFile: Sendable {
 private final class OpenFile: Sendable {
     let path: String
     private let descriptor: Int32
+    /// Held during a write. The fault has its own lock: a disk may hang, and health is asked meanwhile.
+    private let turn = Mutex(())
     private let lastFault = Mutex<LedgerStorageError?>(nil)
 
     init(_ path: String) throws {
@@ -144,18 +149,24 @@ private final class OpenFile: Sendable {
     }
 
     /// Appends a text. The text is on the disk once this function returns. A partial text is removed before the
-    /// function throws, and so is a trial before it returns.
-    func append(_ text: String, isTrial: Bool = false) throws {
-        try lastFault.withLock { fault in
-            fault = write(text, isTrial)
-            if let fault { throw fault }
+    /// function throws.
+    func append(_ text: String) throws { if let fault = write(text, isKept: true) { throw fault } }
+
+    /// Appends more than a disk gives a file without taking a block, and removes it.
+    func tryWriting() { _ = write(String(repeating: "~", count: 8192), isKept: false) }
+
+    /// The error of the last trial, or of a text since then.
+    var fault: LedgerStorageError? { lastFault.withLock(\.self) }
+
+    private func write(_ text: String, isKept: Bool) -> LedgerStorageError? {
+        turn.withLock { _ in
+            let fault = attempt(text, isKept: isKept)
+            if fault != nil || !isKept { lastFault.withLock { $0 = fault } }
+            return fault
         }
     }
 
-    /// The error of the last text; `nil` if it was written.
-    var fault: LedgerStorageError? { lastFault.withLock(\.self) }
-
-    private func write(_ text: String, _ isTrial: Bool) -> LedgerStorageError? {
+    private func attempt(_ text: String, isKept: Bool) -> LedgerStorageError? {
         var own = stat()
         var found = stat()
         guard fstat(descriptor, &own) == 0, stat(path, &found) == 0, own.st_ino == found.st_ino,
@@ -172,7 +183,7 @@ private final class OpenFile: Sendable {
         let isWritten = written == bytes.count && fsync(descriptor) == 0
         let error = Self.failure(path)
         // Otherwise the next line would be appended to the partial line, and would be unreadable too.
-        if isTrial || !isWritten { ftruncate(descriptor, start) }
+        if !isKept || !isWritten { ftruncate(descriptor, start) }
         return isWritten ? nil : error
     }
 
@@ -237,9 +248,9 @@ extension Ledger {
     ///
     /// - Parameter counts: The number of erasures in each journal of a file.
     private static func lost(_ notes: [ErasureNote], _ counts: [String: Int64], isOnly: Bool) -> [ErasureNote] {
-        let isAll = isOnly || isNew(notes, counts)
+        let doubtsAll = isOnly || isNew(notes, counts)
         return notes.filter { note in
-            let isDoubted = isAll || note.doubters.contains { counts[String($0)] != nil }
+            let isDoubted = doubtsAll || note.doubters.contains { counts[$0] != nil }
             return note.known > counts[note.journal] ?? (isDoubted ? 0 : .max)
         }
     }
