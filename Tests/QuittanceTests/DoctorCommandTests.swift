@@ -215,7 +215,7 @@ import Testing
         #expect(try other.check() == (["otherRoots"], 1))
     }
 
-    @Test(.enabled(if: getuid() == 0, "Only root can mount a disk"))
+    @Test(.enabled(if: TestMount.isPossible, "This user cannot mount a disk"))
     func `a full disk of the ledger or of the journal is a fault, and so is a journal on one without writes`() throws {
         let shop = try Shop()
         let script = """
@@ -236,6 +236,20 @@ import Testing
         #expect(
             Self.codes(in: outcome.output)
                 == ["diskFull", "diskFull", "noAppAppleId", "noInAppPurchaseKey", "notWritable"], "\(outcome)")
+        for cure in ["no purchase is recorded.", "no customer can be deleted.", ", or mount it writable."] {
+            #expect(outcome.output.split(separator: cure).count == 2, "\(cure): \(outcome.output)")
+        }
+    }
+
+    @Test func `a fault of the journal of erasures has one cure, which is of the journal`() throws {
+        let shop = try Shop()
+        try shop.write("no journal\n", to: "erasures")
+        let check = ["serve", "--check", "--config", shop.folder.path("quittance.json")]
+        let other = try CommandLineTests.run(check).output
+        #expect(Self.codes(in: other) == ["erasuresLost"] && other.contains("    Stop the server before"), "\(other)")
+        try shop.replace(shop.folder.path("erasures"), by: shop.folder.path("none/erasures"))
+        let none = try CommandLineTests.run(check).output
+        #expect(Self.codes(in: none) == ["notWritable"] && none.contains("    Create the folder, or cor"), "\(none)")
     }
 
     @Test(.enabled(if: TestPostgres.isThere, "\(TestPostgres.whyNot)"))

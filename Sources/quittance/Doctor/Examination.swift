@@ -204,8 +204,8 @@ extension Examination {
         _ parts: Parts, _ body: (inout Examination, LedgerService) async -> Void
     ) async -> Bool {
         // A database has no file.
-        if let path = try? parts.composition.ledgerFile() { examineDisk(of: path, Self.minFreeBytes) }
-        if let path = parts.composition.configuration.erasureJournal { examineDisk(of: path, Self.minJournalBytes) }
+        if let path = try? parts.composition.ledgerFile() { examineDisk(of: path) }
+        if let path = parts.composition.configuration.erasureJournal { examineDisk(of: path, isJournal: true) }
         let storage: any LedgerStorage
         do {
             storage = try await parts.composition.opened(.checking)
@@ -226,15 +226,17 @@ extension Examination {
         return true
     }
 
-    private mutating func examineDisk(of path: String, _ minFreeBytes: UInt64) {
+    private mutating func examineDisk(of path: String, isJournal: Bool = false) {
         var status = statvfs()
         let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path
         guard statvfs(folder, &status) == 0 else {
-            return findings.add(.ledgerUnusable, "There is no folder \(folder).")
+            let cure = isJournal ? "Create the folder, or correct erasureJournal." : nil
+            return findings.add(isJournal ? .notWritable : .ledgerUnusable, "There is no folder \(folder).", cure: cure)
         }
         let free = UInt64(status.f_bavail).multipliedReportingOverflow(by: UInt64(status.f_frsize))
-        guard !free.overflow, free.partialValue < minFreeBytes else { return }
-        findings.add(.diskFull, "The disk of \(folder) has \(free.partialValue >> 20) MiB left.")
+        guard !free.overflow, free.partialValue < (isJournal ? Self.minJournalBytes : Self.minFreeBytes) else { return }
+        let cure = isJournal ? "Make room: without it, no customer can be deleted." : nil
+        findings.add(.diskFull, "The disk of \(folder) has \(free.partialValue >> 20) MiB left.", cure: cure)
     }
 
     private mutating func examine(
@@ -253,15 +255,25 @@ extension Examination {
         } catch {
             findings.add(.ledgerUnusable, "\(error)")
         }
+        await examineJournal(service.ledger, composition)
+    }
+
+    private mutating func examineJournal(_ ledger: Ledger, _ composition: Composition) async {
         guard let path = composition.erasureJournalPath else { return }
-        if access(path, W_OK) != 0, errno != ENOENT {
-            findings.add(.notWritable, "\(path) cannot be written: \(String(cString: strerror(errno))).")
+        // A missing folder is already found.
+        guard access(URL(fileURLWithPath: path).deletingLastPathComponent().path, F_OK) == 0 else { return }
+        if access(path, R_OK | W_OK) != 0, errno != ENOENT {
+            findings.add(
+                .notWritable, "\(path) cannot be written: \(String(cString: strerror(errno))).",
+                cure: "Give the server's user the rights to the journal, or mount it writable.")
+            guard access(path, R_OK) == 0 else { return }
         }
         do {
-            let concern = try await service.ledger.erasureConcern(at: path, isOnly: composition.isInFile)
+            let concern = try await ledger.erasureConcern(at: path, isOnly: composition.isInFile)
             if let concern { findings.add(.erasuresLost, "\(concern).") }
         } catch {
-            findings.add(.erasuresLost, "\(error)", cure: "Stop the server, restore a copy or move it away, and start.")
+            // The error says what to do.
+            findings.add(.erasuresLost, "\(error).", cure: "Stop the server before, and start it again.")
         }
     }
 

@@ -72,9 +72,10 @@ enum FindingKind: String, CaseIterable, Sendable {
             (
                 .ledger, .fault,
                 """
-                Stop the server, put back the newest copy of the journal (quittance backup TARGET makes \
-                TARGET-erasures), and start. If there is none, run quittance restore --new-epoch --force […] before \
-                the start: this accepts the loss (docs/ledger.md).
+                Stop the server. If line 1 is damaged, put line 1 of any copy in its place (quittance backup TARGET \
+                makes TARGET-erasures). Otherwise put back the newest copy, followed by what begins at the second \
+                quittance-erasures of the present file. If there is no copy, run quittance restore --new-epoch \
+                --force […]: this accepts the loss (docs/ledger.md). Then start.
                 """
             )
         case .ledgerDamaged: (.ledger, .fault, "Run quittance check […] --all, which lists all damage.")
