@@ -218,6 +218,7 @@ struct Restore: AsyncParsableCommand {
         // A server that uses the journal is refused before the file is replaced.
         if backup == nil { _ = try composition.erasureJournal() }
         let accepts = force && backup == nil
+        let loss = accepts ? try await service.ledger.erasureConcern(at: path, isOnly: composition.isInFile) : nil
         let own = try ErasureJournalFile.text(of: path)
         try ErasureSection.requireJournal(own, path)
         var text = accepts ? ErasureSection.resealed(own) : own
@@ -239,6 +240,7 @@ struct Restore: AsyncParsableCommand {
         guard let journal = try composition.erasureJournal() else { return nil }
         let (erased, concern) = try await service.ledger.replay(
             journal, isOnly: composition.isInFile, accepts: accepts, restoringAt: composition.now())
+        if let loss { Terminal.report("\(loss). --force accepts the loss: it is no concern any more.") }
         if let concern { Terminal.report(concern) }
         return erased
     }
