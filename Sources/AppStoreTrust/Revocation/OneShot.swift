@@ -10,12 +10,11 @@ final class OneShot<Value: Sendable>: Sendable {
 
     /// Sets the value and resumes all waiting tasks. Only the first call has an effect.
     func set(_ value: Value) {
-        let waiting = state.withLock { state in
-            guard state.value == nil else { return Set<AsyncStream<Value>.Continuation>() }
-            defer { state = (value, []) }
-            return state.waiting
+        state.withLock { state in
+            guard state.value == nil else { return }
+            for continuation in state.waiting { continuation.yield(value) }
+            state = (value, [])
         }
-        for continuation in waiting { continuation.yield(value) }
     }
 
     /// Waits for the value. Returns `nil` if the waiting task is cancelled first.
