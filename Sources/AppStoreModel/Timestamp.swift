@@ -83,9 +83,7 @@ extension Timestamp {
 
 extension Timestamp {
     /// The same time of day, `days` days later, by the calendar of UTC.
-    package func adding(days: Int) -> Timestamp {
-        Timestamp(milliseconds: milliseconds + Int64(days) * 86_400_000)
-    }
+    package func adding(days: Int) -> Timestamp { Timestamp(milliseconds: milliseconds + Int64(days) * 86_400_000) }
 
     /// The same time and day of the month, `months` months later. If that later month is too short, the result is its
     /// last day.

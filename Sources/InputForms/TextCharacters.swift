@@ -89,14 +89,10 @@ extension ArraySlice<UInt8> {
 
     func begins(with text: StaticString) -> Bool { text.withUTF8Buffer { starts(with: $0) } }
 
-    func ends(with text: StaticString) -> Bool {
-        text.withUTF8Buffer { suffix($0.count).elementsEqual($0) }
-    }
+    func ends(with text: StaticString) -> Bool { text.withUTF8Buffer { suffix($0.count).elementsEqual($0) } }
 
     /// Whether `part` occurs in these bytes. The search is slow for long texts, so callers pass at most 200 bytes.
-    func includes(_ part: [UInt8]) -> Bool {
-        indices.contains { self[$0...].starts(with: part) }
-    }
+    func includes(_ part: [UInt8]) -> Bool { indices.contains { self[$0...].starts(with: part) } }
 
     /// Decodes base64 in any spelling: both alphabets, with or without padding, with white space inside. A single last
     /// character, left over if a text was cut off, is dropped.

@@ -71,7 +71,5 @@ extension ReceiptAttribute {
     }
 
     /// An error that names this attribute.
-    func error(_ fault: String) -> ReceiptDecodingError {
-        ReceiptDecodingError("Attribute \(type) \(fault)")
-    }
+    func error(_ fault: String) -> ReceiptDecodingError { ReceiptDecodingError("Attribute \(type) \(fault)") }
 }

@@ -145,7 +145,5 @@ private struct PropertyList {
         throw error("A string is not terminated")
     }
 
-    private func error(_ message: String) -> ReceiptDecodingError {
-        ReceiptDecodingError(message, offset: position)
-    }
+    private func error(_ message: String) -> ReceiptDecodingError { ReceiptDecodingError(message, offset: position) }
 }

@@ -83,9 +83,7 @@ private struct JSONReader {
         return value
     }
 
-    private func error(_ message: String) -> JSONError {
-        JSONError(message: message, offset: position)
-    }
+    private func error(_ message: String) -> JSONError { JSONError(message: message, offset: position) }
 
     /// The error at what is not expected here. People write a comma too many, and comments.
     private func misplaced(_ message: String) -> JSONError {
@@ -98,9 +96,7 @@ private struct JSONReader {
         return JSONError(message: "A comma before “\(Unicode.Scalar(next))”", offset: comma)
     }
 
-    private var next: UInt8? {
-        position < text.count ? text[position] : nil
-    }
+    private var next: UInt8? { position < text.count ? text[position] : nil }
 
     private mutating func skipWhiteSpace() {
         while let byte = next, byte == 0x20 || byte == 0x0a || byte == 0x0d || byte == 0x09 { position += 1 }

@@ -74,9 +74,7 @@ extension JWS {
     ///
     /// - Throws: ``JWSError`` if the header is not base64url of JSON with an algorithm, has a duplicate member, demands
     ///   extensions (`crit`), or has an invalid or too long `x5c`.
-    public func header() throws(JWSError) -> Header {
-        try Header(base64URL: encodedHeader)
-    }
+    public func header() throws(JWSError) -> Header { try Header(base64URL: encodedHeader) }
 
     fileprivate static func decode(_ part: ArraySlice<UInt8>, _ name: String) throws(JWSError) -> [UInt8] {
         guard !part.isEmpty, let bytes = Base64.decodeURL(part) else {

@@ -79,9 +79,7 @@ extension World {
     }
 
     /// The subscription of a transaction.
-    public func chain(ofTransaction id: String) -> SubscriptionChain? {
-        chains[id].flatMap { subscriptions[$0] }
-    }
+    public func chain(ofTransaction id: String) -> SubscriptionChain? { chains[id].flatMap { subscriptions[$0] } }
 
     /// A customer's transactions in the order of their last changes, each with the number of the change.
     ///
@@ -104,14 +102,10 @@ extension World {
     }
 
     /// The original transaction ids of a customer's subscriptions, in the order of the first purchases.
-    public func subscriptions(of name: String) -> [String] {
-        customers[name]?.subscriptions ?? []
-    }
+    public func subscriptions(of name: String) -> [String] { customers[name]?.subscriptions ?? [] }
 
     /// The status of a subscription as Apple signs it.
-    public func status(of subscription: String) -> SubscriptionStatus? {
-        subscriptions[subscription]?.state.status
-    }
+    public func status(of subscription: String) -> SubscriptionStatus? { subscriptions[subscription]?.state.status }
 }
 
 // MARK: - Occurrences

@@ -23,9 +23,7 @@ public struct TrustRoots: Sendable {
     var authorities: [Certificate] { certificates.filter { !$0.signsDocuments } }
 
     /// The roots that may sign documents.
-    var signers: [Certificate] {
-        certificates.filter { $0.extensions.permit(.signsDocuments) }
-    }
+    var signers: [Certificate] { certificates.filter { $0.extensions.permit(.signsDocuments) } }
 
     /// Apple's three roots, included in this library.
     public static let apple = TrustRoots(
@@ -42,9 +40,7 @@ public struct TrustRoots: Sendable {
     }
 
     /// These roots and `other`.
-    public func union(_ other: TrustRoots) -> TrustRoots {
-        TrustRoots(certificates + other.certificates)
-    }
+    public func union(_ other: TrustRoots) -> TrustRoots { TrustRoots(certificates + other.certificates) }
 
     /// Whether these roots and `other` have no key in common. The names of the roots do not matter.
     public func isDisjoint(with other: TrustRoots) -> Bool {
@@ -83,9 +79,7 @@ public struct Intermediates: Sendable {
     }
 
     /// These intermediates and `other`.
-    public func union(_ other: Intermediates) -> Intermediates {
-        Intermediates(certificates + other.certificates)
-    }
+    public func union(_ other: Intermediates) -> Intermediates { Intermediates(certificates + other.certificates) }
 }
 
 extension Certificate {

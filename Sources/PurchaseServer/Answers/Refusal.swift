@@ -92,13 +92,9 @@ struct Refusal: Error {
         .invalidCursor,
         "“periods” is not a cursor of this subscription: send the periodsCursor of its last page, or omit “periods”.")
 
-    static func notFound(_ what: String) -> Refusal {
-        Refusal(.notFound, "\(what) is not known here.")
-    }
+    static func notFound(_ what: String) -> Refusal { Refusal(.notFound, "\(what) is not known here.") }
 
-    static func badRequest(_ message: String) -> Refusal {
-        Refusal(.badRequest, message)
-    }
+    static func badRequest(_ message: String) -> Refusal { Refusal(.badRequest, message) }
 
     static func refused(_ status: HTTPResponse.Status, _ message: String) -> Refusal {
         Refusal(.refused, message, status: status)
@@ -111,9 +107,7 @@ struct Refusal: Error {
             headers: [.allow: allowed])
     }
 
-    static func invalid(_ message: String) -> Refusal {
-        Refusal(.invalidRequest, message)
-    }
+    static func invalid(_ message: String) -> Refusal { Refusal(.invalidRequest, message) }
 
     static func unrecorded(_ environment: AppStoreModel.Environment) -> Refusal {
         .invalid("The server records nothing of \(environment.rawValue): its configuration lacks it in environments.")

@@ -188,9 +188,7 @@ extension DeliveryPlan {
         note(lanes[index].readTo, of: index)
     }
 
-    private mutating func note(_ position: EventCursor, of index: Int) {
-        progress.positions[index] = position
-    }
+    private mutating func note(_ position: EventCursor, of index: Int) { progress.positions[index] = position }
 
     /// Whether a lane waits for failed events.
     private func waits(_ index: Int) -> Bool {
@@ -408,9 +406,7 @@ extension DeliveryPlan {
 extension DeliveryPlan {
     /// The number of results that the next commit stores. Without results a commit can wait: the positions alone
     /// spare a successor only the reading of events that nobody wants.
-    package var newAttempts: Int {
-        max(results.attempts.count, results.failed.count) + results.delivered.count
-    }
+    package var newAttempts: Int { max(results.attempts.count, results.failed.count) + results.delivered.count }
 
     /// The results since the last commit. If their commit fails, the plan is useless: begin again from what is stored.
     package mutating func takeResults() -> WebhookResults {

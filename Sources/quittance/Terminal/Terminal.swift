@@ -49,9 +49,7 @@ enum Terminal {
     ///
     /// - Throws: Exit status 2 if the line cannot be written, for example on a full disk, because lost output is no
     ///   success.
-    static func print(_ line: String) throws {
-        try write(Array("\(line)\n".utf8))
-    }
+    static func print(_ line: String) throws { try write(Array("\(line)\n".utf8)) }
 
     /// Writes text to standard output, as ``print(_:)`` does.
     static func write(_ text: [UInt8]) throws {
@@ -145,12 +143,8 @@ extension String {
 
     /// The text or, if it has more than 120 characters, its first 117 and an ellipsis. A token inside a notification
     /// has thousands of characters.
-    var shortened: String {
-        count <= 120 ? self : "\(prefix(117))…"
-    }
+    var shortened: String { count <= 120 ? self : "\(prefix(117))…" }
 
     /// The text padded with spaces to `width` characters.
-    func padded(to width: Int) -> String {
-        self + String(repeating: " ", count: max(0, width - count))
-    }
+    func padded(to width: Int) -> String { self + String(repeating: " ", count: max(0, width - count)) }
 }

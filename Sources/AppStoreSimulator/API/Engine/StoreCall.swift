@@ -17,9 +17,7 @@ struct StoreCall: Sendable {
     var id: String { parameters.first ?? "" }
 
     /// The values of a query parameter.
-    func values(_ name: String) -> [String] {
-        request.query.filter { $0.name == name }.map(\.value)
-    }
+    func values(_ name: String) -> [String] { request.query.filter { $0.name == name }.map(\.value) }
 
     /// The value of a query parameter; the last value if the parameter repeats.
     func value(_ name: String) -> String? { values(name).last }
@@ -34,9 +32,7 @@ struct StoreCall: Sendable {
 
 extension JSONValue {
     /// A member; `nil` if the member is absent or null.
-    func member(_ name: String) -> JSONValue? {
-        self[name].flatMap { $0 == .null ? nil : $0 }
-    }
+    func member(_ name: String) -> JSONValue? { self[name].flatMap { $0 == .null ? nil : $0 } }
 
     /// A member with one of Apple's constants as its value.
     ///
@@ -72,9 +68,7 @@ extension JSONValue {
 
 extension String {
     /// Whether the text has the form of a transaction id: the digits of a signed 64-bit number.
-    var isTransactionId: Bool {
-        utf8.allSatisfy { (0x30...0x39).contains($0) } && Int64(self) != nil
-    }
+    var isTransactionId: Bool { utf8.allSatisfy { (0x30...0x39).contains($0) } && Int64(self) != nil }
 
     var isUUID: Bool { UUID(uuidString: self) != nil }
 }
