@@ -141,7 +141,7 @@ import Testing
         #expect(!outcome.error.contains("Usage:") && !outcome.error.contains("[options]"), "\(outcome.error)")
     }
 
-    @Test(.enabled(if: getuid() == 0, "Only root can hide /proc"))
+    @Test(.enabled(if: TestMount.isPossible, "This user cannot hide /proc"))
     func `arguments that cannot be read are wrong usage`() throws {
         let script = "mount -t tmpfs none /proc && exec \"$0\" verify /nonexistent --bundle-id a"
         let outcome = try TestProcess.run(
