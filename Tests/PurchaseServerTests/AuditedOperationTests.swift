@@ -4,6 +4,7 @@ import AppStoreModel
 import HTTPTypes
 import PurchaseLedger
 import PurchaseServer
+import Synchronization
 import Testing
 
 /// Who asks for a change and why, over HTTP: each operation that changes something takes both, and its entry on the
@@ -37,6 +38,18 @@ import Testing
             let added = zip(fields, texts).map { #""\#($0.name)":"\#($1)""# }
             let body = "{\((added + [members].filter { !$0.isEmpty }).joined(separator: ","))}"
             return try await world.send(operation.method, path, body)
+        }
+    }
+
+    /// A clock of the machine that advances at each reading.
+    private final class WallClock: Sendable {
+        private let time = Mutex(LedgerRoutesTests.now)
+
+        func read() -> Timestamp {
+            time.withLock { time in
+                time = time.advanced(by: .milliseconds(1))
+                return time
+            }
         }
     }
 
@@ -77,6 +90,9 @@ import Testing
     @Test func `the name and the reason of each change are in its entry, and nowhere else on the list`() async throws {
         var asked: Set<String> = []
         func ask(_ requests: [Request], _ world: World) async throws {
+            var world = world
+            let clock = WallClock()
+            world.server.wall = { clock.read() }
             for (number, request) in requests.enumerated() {
                 let name = request.operation.name
                 let texts = ["name-\(number)-\(name)", "reason-\(number)-\(name)"]

@@ -50,7 +50,9 @@ extension AuthenticatedRequest {
     func noted(as operation: Operation) -> AuthenticatedRequest {
         guard operation.isAudited else { return self }
         let unique = server.auditIDs.next()
-        return noted { AuditEntry($0, operation, unique: unique) }
+        // Read once: the name of the entry has it.
+        let wall = wall
+        return noted { AuditEntry($0, operation, wall: wall, unique: unique) }
     }
 }
 
@@ -61,8 +63,8 @@ extension AuditEntry {
     ]
 
     /// What a request says of itself: no document, no other id of a customer, and no URL, which may have a secret.
-    init(_ request: AuthenticatedRequest, _ operation: Operation, unique: String) {
-        self.init(operation.name, of: request.scope.bundleId, at: request.now, wall: request.wall, unique: unique)
+    init(_ request: AuthenticatedRequest, _ operation: Operation, wall: Timestamp, unique: String) {
+        self.init(operation.name, of: request.scope.bundleId, at: request.now, wall: wall, unique: unique)
         func text(_ isMeant: (Field) -> Bool) -> String? {
             let texts = operation.fields.filter(isMeant).compactMap { request[$0]?.string }
             return texts.isEmpty ? nil : texts.joined(separator: " ")
