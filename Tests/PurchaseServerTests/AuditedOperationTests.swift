@@ -121,6 +121,21 @@ import Testing
         #expect(asked == Set(Operation.all.map { $0.operation }.filter(\.isAudited).map(\.name)))
     }
 
+    @Test func `a name in the query in place of the body, or in the body of a DELETE, is refused`() async throws {
+        let world = try await WebhookRoutesTests.world()
+        try await world.submit()
+        for (method, path, body, place) in [
+            (.delete, "", #"{"by":"Eva","reason":"asked"}"#, "query"),
+            (.post, "/aliases?by=Eva", #"{"alias":"a"}"#, "body"),
+        ] as [(HTTPRequest.Method, String, String, String)] {
+            let (status, answer) = try await world.send(method, "/v1/customers/anna\(path)", body)
+            let message = answer["error"]?["message"]?.string ?? ""
+            #expect(status == .badRequest && message.hasPrefix("“by” belongs in the \(place)."), "\(message)")
+        }
+        #expect(try await world.send(.get, "/v1/audit").1["items"] == .array([]))
+        #expect(try await world.send(.delete, "/v1/customers/anna?by=Eva", "{}").0 == .ok)
+    }
+
     @Test func `what changes nothing takes neither, and no change of an app does`() {
         for operation in Operation.all.map({ $0.operation }) where !operation.isAudited {
             let names = [Field.by.name, Field.auditReason.name]

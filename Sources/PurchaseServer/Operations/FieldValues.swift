@@ -96,7 +96,10 @@ extension FieldValues {
     }
 
     private static func field(_ name: String, in place: Field.Place, of fields: [Field]) throws(FieldFault) -> Field {
-        if let field = fields.first(where: { $0.place == place && $0.name == name }) { return field }
+        let named = fields.filter { $0.name == name && $0.place != .path }
+        if let field = named.first(where: { $0.place == place }) { return field }
+        let other = place == .body ? "query" : "body"
+        guard named.isEmpty else { throw FieldFault("“\(name)”", " belongs in the \(other).") }
         let known = fields.filter { $0.place == place }.map(\.name)
         throw .unknown(name, known: known)
     }

@@ -89,8 +89,9 @@ package struct Operation: Sendable {
     func reply(to request: AuthenticatedRequest) async throws -> Reply {
         let request = request.noted(as: self)
         var reply: Reply?
-        if let bodyLimit {
-            reply = try await request.withBody(upTo: bodyLimit) { request, bytes in
+        // The body of a DELETE must have no members: nobody would read them.
+        if let limit = bodyLimit ?? (isAudited ? Field.auditLength : nil) {
+            reply = try await request.withBody(upTo: limit) { request, bytes in
                 try await perform(request.adding(bytes, readsBody ? nil : fields, isOpen: isOpen, hint))
             }
         } else {
@@ -122,12 +123,12 @@ extension Operation {
         let asksAppStore = errors.contains(.appStoreUnavailable)
         let isAudited = changes && method != .get && roles.isDisjoint(with: .apps)
         // Proxies may drop the body of a DELETE.
-        let hasBody = isAudited && method != .delete
-        let fields = fields + (isAudited ? Field.ofAudit(besides: fields, in: hasBody ? .body : .query) : [])
+        let takesAuthorInBody = isAudited && method != .delete
+        let fields = fields + (isAudited ? Field.ofAudit(besides: fields, in: takesAuthorInBody ? .body : .query) : [])
         self.init(
             method: method, path: path, summary: summary, command: command, notes: notes, roles: roles,
             isAudited: isAudited, fields: fields,
-            bodyLimit: hasBody ? max(bodyLimit ?? 0, Field.auditLength) : bodyLimit, statuses: statuses,
+            bodyLimit: takesAuthorInBody ? max(bodyLimit ?? 0, Field.auditLength) : bodyLimit, statuses: statuses,
             answer: Body.self,
             errors: unknown == nil ? errors : errors.union([.notFound]), text: text, remark: remark,
             isFailure: isFailure, readsBody: readsBody, isOpen: isOpen, hint: hint, unknown: unknown,
