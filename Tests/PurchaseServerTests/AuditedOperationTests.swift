@@ -81,6 +81,8 @@ import Testing
             Request(ExtendSubscription.self, id, extended + #""outage 1""#),
             Request(ExtendAll.self, "", extended + #""\#(account)","productId":"month""#),
             Request(SetAppAccountToken.self, id, #""appAccountToken":"\#(account)""#),
+            // The App Store tells nothing new.
+            Request(SetAppAccountToken.self, id, #""appAccountToken":"\#(account)""#),
         ]
     }
 
@@ -118,6 +120,9 @@ import Testing
         try await ask([Request(SupplyConsumption.self, "1", Self.supplied)], ConsumptionRoutesTests.world())
         let shop = try await AppStoreRoutesTests.Shop()
         try await ask(Self.ofAppStore(shop.id), shop.server)
+        let list = try await shop.server.send(.get, "/v1/audit").1["items"]?.array ?? []
+        let withoutCustomer = list.filter { $0["customerId"]?.string == nil }.map { $0["operation"]?.string }
+        #expect(withoutCustomer == ["extendAll"])
         #expect(asked == Set(Operation.all.map { $0.operation }.filter(\.isAudited).map(\.name)))
     }
 

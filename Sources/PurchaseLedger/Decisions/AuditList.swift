@@ -9,12 +9,13 @@ extension LedgerDraft {
     /// record, which is among the loaded: there is one entry, however often it is decided and however much it commits.
     mutating func add(_ audit: AuditEntry) {
         let changes = decided
-        guard isNoted || !changes.keys.isEmpty else { return }
+        guard noted != nil || !changes.keys.isEmpty else { return }
         var entry = AuditEntry(readable: record(audit.key)) ?? audit
         let named = audit.customerId.map { CustomerID($0, of: audit.bundleId) }
         let first = named.flatMap { customer($0) ?? loaded.customer($0) }?.customer
         let concerned = changes.erasedCustomers.union(changes.customers.map(\.customer))
             .union(changes.events.compactMap(\.customer)).union(changes.chains.flatMap(\.owners).map(\.customer))
+            .union(noted ?? [])
         let others = concerned.filter { $0.bundleId == audit.bundleId }.sorted { $0.number < $1.number }
         for number in ([first].compactMap(\.self) + others).map(\.number)
         where !entry.content.customers.contains(number) && entry.content.customers.count < LedgerRecord.entryLimit {
@@ -27,8 +28,16 @@ extension LedgerDraft {
 
 extension Ledger {
     /// Stores the entry of an operation that changed something elsewhere, as at the App Store.
-    package func noteChange(at now: Timestamp) async throws {
-        try await commit(LedgerQuery(), at: now) { $0.isNoted = true }
+    ///
+    /// - Parameter purchase: Any transaction of the purchase that was changed: the entry is about its customers too.
+    package func noteChange(of purchase: TransactionKey? = nil, at now: Timestamp) async throws {
+        try await commit(LedgerQuery(), at: now) { draft in
+            // The id of the first transaction is known even if the transaction is not.
+            let chains = purchase.map { key in
+                draft.chains(of: key) + [draft.record(ChainKey(key.transactionId, in: key.scope))]
+            }
+            draft.noted = chains?.flatMap(\.owners).map(\.customer) ?? []
+        }
     }
 
     /// The entries of an app, the newest first, on a page after the entry with the id `last`. Unreadable entries are

@@ -20,8 +20,9 @@ struct LedgerDraft {
     var changes = LedgerChanges()
     /// The author and the reason of the decision if it corrects the ledger, for the decision's events.
     var correction: Correction?
-    /// Whether the operation of the decision counts as a change even if the ledger stays as it is; see ``add(_:)``.
-    var isNoted = false
+    /// Whom the operation of the decision concerns, if it counts as a change even if the ledger stays as it is; see
+    /// ``add(_:)``.
+    var noted: [Customer]?
     /// The error with which the decision is refused; `nil` if the decision is not refused.
     var refusal: (any Error)?
     private var missing: Set<LedgerKey> = []

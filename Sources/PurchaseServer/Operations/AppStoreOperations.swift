@@ -64,7 +64,7 @@ package enum SetAppAccountToken: NamedOperation {
     ) { request in
         let id = try await request.reconciler().setAppAccountToken(
             request.text(account), of: request.text(.purchase), within: limit)
-        try await request.ledger.noteChange(at: request.now)
+        try await request.ledger.noteChange(of: TransactionKey(id, in: request.scope), at: request.now)
         return try Answer(AppAccountTokenBody(originalTransactionId: id, appAccountToken: request.text(account)))
     }
 }
@@ -95,8 +95,9 @@ package enum ExtendSubscription: NamedOperation {
         let asked = ExtendRenewalDateRequest(
             extendByDays: request.number(days), extendReasonCode: Open(rawValue: request.number(code)),
             requestIdentifier: request.text(identifier))
-        let answer = try await request.reconciler().extend(asked, of: request.text(.purchase), within: limit)
-        try await request.ledger.noteChange(at: request.now)
+        let id = request.text(.purchase)
+        let answer = try await request.reconciler().extend(asked, of: id, within: limit)
+        try await request.ledger.noteChange(of: TransactionKey(id, in: request.scope), at: request.now)
         return try Answer(answer)
     }
 }
