@@ -168,6 +168,8 @@ import Testing
                 .patch, "attributes", #"{"attribute":{}}"#,
                 "Did you mean “attributes”? This route accepts attributes, new, by and reason."
             ),
+            (.post, "grants", #"{"entitlement":"pro","reason":"w"}"#, "Did you mean “why”?"),
+            (.post, "grants/x/end", #"{"why":"w"}"#, "Did you mean “reason”?"),
             (.post, "grants", #"{"entitlement":"pro","why":"w"}"#, "needs either “until” or “forever”."),
         ]
         for (method, path, body, message) in faults {

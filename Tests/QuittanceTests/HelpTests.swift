@@ -129,6 +129,7 @@ import Testing
         (["serve", "--insecur"], "--insecure"), (["products", "--rooot", "x"], "--root"),
         (["customer", "move", "2", "--too", "anna", "--reason", "x"], "--to"),
         (["grants", "list", "anna", "--key", "qt_x"], "--key-file"),
+        (["grants", "make", "anna", "--reason", "x"], "--why"), (["customer", "set", "a", "--why", "x"], "--reason"),
     ])
     func `a mistyped command or option is wrong usage, and the nearest one is proposed`(
         arguments: [String], meant: String

@@ -107,7 +107,7 @@ extension Field {
         "reason", "the reason; events keep it for ever, so name no person", .text(.reason), isRequired: true)
     package static let by = Field("by", "the name of the person who asks, which nobody checks", .text(.author))
     /// For changes without a reason of their own.
-    package static let auditReason = Field("reason", "the reason, for the audit list", .text(.reason))
+    package static let auditReason = Field("reason", "the reason, for the audit list; name no person", .text(.reason))
     static let environment = Field(
         "environment", in: .query, "the environment", .word(Environment.words), standard: "production")
     /// For the command that makes a key.

@@ -4,10 +4,13 @@
 package enum Spelling {
     /// The maximum length of a compared word in characters. All names are shorter.
     private static let maxWordLength = 64
+    /// Names of the same, as a grant has it and as other changes have it.
+    private static let twins = ["why": "reason", "reason": "why", "--why": "--reason", "--reason": "--why"]
 
     /// The candidates with the fewest mistakes relative to `word`, without those that have too many.
     package static func nearest(to word: String, in candidates: [String], atMost count: Int = 1) -> [String] {
         guard word.count <= maxWordLength else { return [] }
+        if let twin = twins[word], candidates.contains(twin) { return [twin] }
         // At most two mistakes are allowed or, in a long word, a mistake per three letters. A word of one or two
         // letters is allowed fewer, so that at least one letter is correct.
         let limit = min(max(2, word.count / 3), word.count - 1)
