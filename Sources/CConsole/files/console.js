@@ -1051,7 +1051,8 @@ function act(key, customer, given = {}) {
   const inputs = new Map();
   const fields = [...action.fields,
     { name: "reason", label: "Reason", maxlength: 400, hint: "It is kept: name nobody in it." },
-    { name: "by", label: "Your name", value: session.by, maxlength: 100 }];
+    { name: "by", label: "Your name", value: session.by, maxlength: 100,
+      hint: "Nobody checks it: only the key is certain." }];
   const rows = fields.map((field) => {
     const id = `field-${field.name}`, hint = field.hint && `hint-${field.name}`;
     const shared = { id, required: !field.isCheck && !field.isOptional, "aria-describedby": hint };
