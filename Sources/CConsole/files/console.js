@@ -76,7 +76,15 @@ const plural = (number, one, many = one + "s") => `${count(number)} ${number ===
 // "renewalDisabled" and "subscription.renewalDisabled" as words, and what support calls otherwise.
 const [NO_ACCESS, ACCESS] = ["charge failed, no access", "charge failed, access goes on"];
 const WORDS = new Map(Object.entries({ renewalInfo: "renewal information", "subscription.retryEntered": NO_ACCESS,
-  billingRetry: NO_ACCESS, "subscription.graceEntered": ACCESS, billingGrace: ACCESS }));
+  billingRetry: NO_ACCESS, "subscription.graceEntered": ACCESS, billingGrace: ACCESS,
+  addAlias: "added an id", allowPurchase: "allowed a purchase", backfillCustomer: "read from the App Store",
+  createKey: "made a key", deleteCustomer: "deleted the customer", denyPurchase: "denied a purchase",
+  extendAll: "extended all subscriptions", extendSubscription: "extended at Apple", movePurchase: "moved a purchase",
+  recordConsent: "recorded the consent", revokeKey: "revoked a key", setAppAccountToken: "set the account",
+  setAttributes: "set an attribute", supplyConsumption: "told Apple of the use", unlinkCustomer: "took an id off",
+  unmergeCustomer: "undid a merge", addWebhook: "added a webhook", changeWebhook: "changed a webhook",
+  pauseWebhook: "paused a webhook", removeWebhook: "removed a webhook", replayWebhook: "replayed to a webhook",
+  resumeWebhook: "resumed a webhook", rotateWebhook: "rotated the secret of a webhook" }));
 const words = (name) => String(name ?? "").split(", ").map((one) => WORDS.get(one) ??
   one.replace(/([a-z])([A-Z])/g, "$1 $2").replace(/\./g, ": ").replace(/^grant\b/, "gift")
     .replace(/ ([A-Z])(?![A-Z])/g, (found) => found.toLowerCase())).join(", ");
