@@ -450,6 +450,12 @@ def panels(demo, console):
     act("Undo a merge", id="merged")
     check("merged" not in demo.ask("/v1/customers/anna")["ids"])
     check("Undo a merge" not in console.text())
+    act("Give days", "End this gift", entitlement="pro")
+    act("Give days", entitlement="pro")
+    act("End a gift", "Give it again")
+    console.press("Audit")
+    console.shows("moved a purchase", "set an attribute", "read from the App Store", "extended at Apple",
+                  "took an id off", "undid a merge")
 
     # Several events tell of a refund, and one of them that it took the access.
     demo.play("/customers/cleo/refund")

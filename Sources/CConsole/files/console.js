@@ -939,11 +939,11 @@ const ACTIONS = {
         ` until ${isTime(one.until) ? moment(one.until) : "no end"}, ${one.environment}: ${one.why}`]) }],
       effect: (values) => [`${chosen(values).entitlement} ends for ${name} now, unless a purchase gives it too.`],
       async run(values) {
-        const gift = chosen(values), { entitlement, why, until: end, environment: place } = gift;
+        const gift = chosen(values), { entitlement, until: end, environment: place } = gift;
         await endGift(name, gift, values.reason);
         const again = { id: randomId(), entitlement, until: end, forever: !isTime(end) };
         return { done: `The gift of ${entitlement} has ended.`,
-          undo: ["Give it again", () => makeGift(name, place, why, again)] };
+          undo: ["Give it again", () => makeGift(name, place, undone(values.reason), again)] };
       }, };
   },
   move: (customer, name) => ofPurchase(chains(customer), {
