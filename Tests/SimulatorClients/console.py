@@ -358,6 +358,10 @@ def visit(demo, console):
     console.shows("Type a number of days")
     console.fill("until", "30d")
     console.fill("reason", "an outage")
+    # A name of blanks is none.
+    console.fill("by", "  ")
+    console.press("Give days", "dialog")
+    console.wait("document.activeElement.id === 'field-by'")
     console.fill("by", "Eva")
     console.shows("dora may use pro until", "at once and without paying")
     console.press("Give days", "dialog")

@@ -1087,13 +1087,17 @@ function act(key, customer, given = {}) {
   update();
   inputs.values().next().value.focus();
 
+  /** The needed fields without a value. A browser also takes blanks for one. */
+  function missing() {
+    return fields.filter(({ name }) => inputs.get(name).required && !inputs.get(name).value.trim());
+  }
+
   /** Says what will happen. Who changes a field is asked again. */
   function update(sure = !action.twice) {
     isSure = sure;
     const said = action.effect(values());
-    const empty = fields.filter(({ name }) => inputs.get(name).required && !inputs.get(name).value.trim());
     effect.replaceChildren(make("b", {}, "What will happen"),
-      ...[said || `Fill in first: ${empty.map((field) => field.label).join(", ")}.`].flat().filter(Boolean)
+      ...[said || `Fill in first: ${missing().map((field) => field.label).join(", ")}.`].flat().filter(Boolean)
         .map((one) => make("p", {}, one)));
     if (sure && action.twice) effect.append(make("p", { class: "problem", role: "alert" }, action.twice));
     text(!action.twice ? action.title : sure ? "Yes, do it" : "Go on", send)
@@ -1101,6 +1105,8 @@ function act(key, customer, given = {}) {
   }
 
   async function submit() {
+    const empty = missing()[0];
+    if (empty) return inputs.get(empty.name).focus();
     if (!Array.isArray(action.effect(values()))) return;
     if (!isSure) { update(true); return; }
     keep({ by: values().by });
