@@ -434,6 +434,8 @@ def panels(demo, console):
     console.fill("reason", "an old account")
     console.press("Move a purchase", "dialog")
     console.shows("No customer has the id", "Tick the box")
+    console.fill("isNew", "")
+    console.shows("a new customer with it is made")
     console.press("Cancel", "dialog")
     act("Move a purchase", "Move it back to anna", lost, purchase="pro.", to="dora")
     check(demo.ask(pro)["isActive"])

@@ -950,7 +950,8 @@ const ACTIONS = {
     title: "Move a purchase",
     fields: [{ name: "to", label: "To the customer with the id" },
       { name: "isNew", label: "Nobody has this id yet: make a new customer", isCheck: true }],
-    effect: (chain, { to }) => to && [`${chain.name} (${chain.id}) belongs to ${to} alone, at once.`,
+    effect: (chain, { to, isNew }) => to && [`${chain.name} (${chain.id}) belongs to ${to} alone, at once.`,
+      isNew && `If nobody has the id ${to}, a new customer with it is made.`,
       customer.ids.length > 0 && `${name} loses what it gives.`,
       "Later documents and claims of apps do not change this."],
     async run({ id, query, name: product }, { to, isNew, reason }) {
