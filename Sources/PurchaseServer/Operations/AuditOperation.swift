@@ -24,14 +24,14 @@ package enum ListAudit: NamedOperation {
     package static let operation = Operation(
         .get, "/v1/audit", "returns a page of what was changed by whom, the newest first", command: "audit",
         notes: """
-            Lists what server keys and commands changed, except submissions.
+            Lists what keys and commands changed, except submissions.
 
               quittance audit --customer anna --config quittance.json
               quittance audit --from 2027-01-01 --to 2027-02-01 --config quittance.json
             """,
         roles: .readers, [customer, from, to, after, limit], errors: [.invalidCursor],
         text: lines(
-            "at", "operation", "customerId:", "subject", "outcome", "keyName:", "role:", "by:", "reason")
+            "at", "operation", "customerId:", "subject", "outcome", "keyName:", "role:", "by:", "reason:")
     ) { request in
         let cursor = request[after]?.string
         guard cursor.map({ AuditEntry.time(of: $0) != nil }) ?? true else {
