@@ -37,7 +37,7 @@ public struct CustomerGrant: Hashable, Sendable {
     public var entitlement: String
     /// The environment in which the customer has the entitlement.
     public var environment: Environment
-    /// The begin of the grant, never later than ``madeAt``. The grant counts from its commit on.
+    /// The start of the grant, never later than ``madeAt``. The grant counts from its commit on.
     public var from: Timestamp
     /// The end of the grant, exclusive; `nil` for no end.
     public var until: Timestamp?

@@ -10,7 +10,7 @@ public struct GrantRequest: Hashable, Sendable {
     public var entitlement: String
     /// The environment of the grant.
     public var environment: Environment
-    /// The begin of the grant, not in the future; `nil` for the present time.
+    /// The start of the grant, not in the future; `nil` for the present time.
     public var from: Timestamp?
     /// The end of the grant, in the future; `nil` for no end.
     public var until: Timestamp?

@@ -194,7 +194,7 @@ extension PurchaseHistory {
         return last
     }
 
-    /// The end of the governing period or of the access after it, or the begin of a renewal that was charged ahead if
+    /// The end of the governing period or of the access after it, or the start of a renewal that was charged ahead if
     /// it is earlier. `nil` if all of these are over.
     private func nextChange(of state: SubscriptionState) -> Timestamp? {
         let end = state.status == .active ? state.governing.expiresDate : state.accessUntil

@@ -4,7 +4,7 @@ public import AppStoreModel
 
 /// The notifications of an app that arrived in an hour.
 public struct NotificationHour: Hashable, Sendable {
-    /// The begin of the hour, in UTC.
+    /// The start of the hour, in UTC.
     public var from: Timestamp
     /// The number of notifications.
     public var count: Int

@@ -13,7 +13,7 @@ package enum ListAudit: NamedOperation {
         "customerId", in: .query, "only entries about the customer with this id", .text(.customerID),
         option: "customer", standard: "all customers")
     private static let from = Field(
-        "from", in: .query, "the begin of the time", .time, isPast: true, standard: "the oldest entry")
+        "from", in: .query, "the start of the time", .time, isPast: true, standard: "the oldest entry")
     private static let to = Field(
         "to", in: .query, "the end of the time, exclusive", .time, isPast: true, standard: "now")
     private static let after = Field(

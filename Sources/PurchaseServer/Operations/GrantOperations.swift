@@ -16,7 +16,7 @@ package enum MakeGrant: NamedOperation {
     private static let entitlement = Field(
         "entitlement", "a name in the configuration of the app", .text(.catalogueName), isRequired: true)
     private static let from = Field(
-        "from", "the begin of the grant, not in the future", .time, isPast: true, standard: "now")
+        "from", "the start of the grant, not in the future", .time, isPast: true, standard: "now")
     private static let until = Field("until", "the end of the grant", .time)
     private static let forever = Field("forever", "whether the grant has no end", .flag)
     private static let why = Field("why", "the reason for the grant, for people", .text(.why), isRequired: true)

@@ -42,7 +42,7 @@ struct OverviewBody: Encodable, Sendable {
     }
 
     struct NotificationHourBody: Encodable, Sendable {
-        /// The begin of the hour, in milliseconds since 1970.
+        /// The start of the hour, in milliseconds since 1970.
         var from: Timestamp
         /// The number of notifications.
         var count: Int
