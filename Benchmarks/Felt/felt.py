@@ -104,8 +104,7 @@ class Server:
     """The program, ready to be asked."""
 
     def __init__(self, program, configuration):
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
+        self.port = instructions.free_port()
         begin = time.perf_counter()
         self.process = subprocess.Popen(
             [program, "serve", "--config", configuration, "--port", str(self.port)],

@@ -18,6 +18,7 @@ import pathlib
 import random
 import re
 import shutil
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -110,6 +111,13 @@ def wait(what, process, is_there, seconds=120):
         time.sleep(0.05)
 
 
+def free_port():
+    """A port that nobody listens on. Linux gives listeners and connections different ports, if enough are free. Of a
+    port of the latter, a connection that tries whether the server listens can be connected to itself."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return free.getsockname()[1]
+
+
 def kind(body):
     payload = json.loads(body)["signedPayload"].split(".")[1]
     return json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))["notificationType"]
@@ -169,8 +177,12 @@ class Server:
              "--compress-pos=no", f"--callgrind-out-file={folder}/counts", bare, "serve", "--config", configuration,
              "--port", str(port)],
             env=os.environ | {"LD_PRELOAD": str(library)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait("the server", self.process, self.is_alive)
         self.dumps = 0
+        try:
+            wait("the server", self.process, self.is_alive, 600)
+        except BaseException:
+            self.end()
+            raise
 
     def is_alive(self):
         try:
@@ -327,7 +339,7 @@ def measure(program, folder):
         path = configuration(simulator, folder)
     finally:
         simulator.end()
-    server = Server(program, path, folder, simulator.receiver.server_port + 1)
+    server = Server(program, path, folder, free_port())
     try:
         key = subprocess.run(
             [program, "keys", "create", "--name", "counting", "--role", "server", "--config", path],
