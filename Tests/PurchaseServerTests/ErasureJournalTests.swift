@@ -378,6 +378,12 @@ import Testing
         #expect(try await outcome(of: try ErasureJournalFile.text(of: path("erasures")), in: ledger) == nil)
     }
 
+    @Test func `a journal is whole if an editor ended its lines by CR LF, and not with a CR for a byte`() async throws {
+        let (ledger, _, whole) = try await deleting()
+        #expect(try await outcome(of: whole.replacingOccurrences(of: "\n", with: "\r\n"), in: ledger) == nil)
+        #expect(try await outcome(of: whole.dropLast(2) + "\r\n", in: ledger) != nil)
+    }
+
     @Test func `a journal of which a power failure left zeros is a concern`() async throws {
         let (ledger, _, whole) = try await deleting()
         let zeros = String(repeating: "\0", count: whole.utf8.count)

@@ -282,7 +282,10 @@ package struct ErasureSection: Hashable, Sendable {
     /// - Parameter text: A text whose last line may be incomplete. It is then left out, unless it is the first.
     package static func all(in text: String) -> [ErasureSection] {
         var sections: [ErasureSection] = []
-        for line in text[..<(text.lastIndex(of: "\n") ?? text.endIndex)].split(separator: "\n") {
+        // By bytes, because CR LF is a single character.
+        for bytes in text.utf8[..<(text.utf8.lastIndex(of: 0x0A) ?? text.endIndex)].split(separator: 0x0A) {
+            // An editor may have ended the lines by CR LF.
+            let line = Substring(bytes.last == 0x0D ? bytes.dropLast() : bytes)
             if line.hasPrefix(title) || sections.isEmpty {
                 sections.append(ErasureSection(header: line))
             } else {
