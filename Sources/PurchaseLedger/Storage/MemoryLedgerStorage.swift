@@ -147,7 +147,10 @@ private struct State {
         /// The number of the last erased event.
         var erased: Int64 = 0
         var events: [LedgerEvent] = []
-        var epochs = EventEpochs()
+        var epochs: EventEpochs
+
+        /// The id of an app's first epoch (``EventEpochs``) is the bundle id, so that simulations are repeatable.
+        init(of bundleId: String) { epochs = EventEpochs([EventEpoch(id: bundleId)]) }
 
         var last: Int64 { events.last?.cursor?.number ?? erased }
 
@@ -159,6 +162,16 @@ private struct State {
                 range = isBefore ? middle + 1..<range.upperBound : range.lowerBound..<middle
             }
             return range.lowerBound
+        }
+
+        /// Adds an event without a number after `first` and after all others.
+        mutating func append(_ new: LedgerEvent, after first: Int64) {
+            var event = new
+            let number = event.cursor?.number ?? max(first, last) + 1
+            event.cursor = epochs.cursor(number)
+            let index = index(after: number)
+            guard index == 0 || events[index - 1].cursor != event.cursor else { return }
+            events.insert(event, at: index)
         }
     }
 }
@@ -235,9 +248,8 @@ extension State {
         return list.epochs.end(max(firstEvent, list.last))
     }
 
-    /// The id of an app's first epoch (``EventEpochs``) is the bundle id, so that simulations are repeatable.
     private func list(of bundleId: String) -> EventList {
-        events[bundleId] ?? EventList(epochs: EventEpochs([EventEpoch(id: bundleId)]))
+        events[bundleId] ?? EventList(of: bundleId)
     }
 
     mutating func beginEpochs(at now: Timestamp) {
@@ -330,15 +342,10 @@ extension State {
         if let index = indexes.removeValue(forKey: name) { documents[index] = nil }
     }
 
+    /// In place, because a changed copy of the list would copy all events.
     private mutating func append(_ event: LedgerEvent) {
-        var event = event
-        var list = list(of: event.scope.bundleId)
-        let number = event.cursor?.number ?? max(firstEvent, list.last) + 1
-        event.cursor = list.epochs.cursor(number)
-        let index = list.index(after: number)
-        guard index == 0 || list.events[index - 1].cursor != event.cursor else { return }
-        list.events.insert(event, at: index)
-        events[event.scope.bundleId] = list
+        let app = event.scope.bundleId
+        events[app, default: EventList(of: app)].append(event, after: firstEvent)
     }
 
     mutating func eraseEvents(before instant: Timestamp, limit: Int) -> Int {
