@@ -8,17 +8,18 @@ import Testing
 
 /// Tests which purchases a question about entitlements need not load.
 @Suite struct SettlementTests {
-    /// A catalogue under which the same purchases are settled at other instants, or never.
-    struct Change: CustomTestStringConvertible, Sendable {
+    struct Change<Subject>: CustomTestStringConvertible, Sendable {
         let testDescription: String
-        let make: @Sendable (inout Catalogue) -> Void
+        let make: @Sendable (inout Subject) -> Void
 
-        init(_ name: String, _ make: @escaping @Sendable (inout Catalogue) -> Void) {
-            (testDescription, self.make) = (name, make)
+        init(_ name: String, _ make: @escaping @Sendable (inout Subject) -> Void) {
+            testDescription = name
+            self.make = make
         }
     }
 
-    static let changes = [
+    /// Catalogues under which the same purchases are settled at other instants, or never.
+    static let changes: [Change<Catalogue>] = [
         Change("another leeway") { $0.staleLeeway = .seconds(5 * 86_400) },
         Change("another length") { $0.products["season"]?.duration = .seconds(30 * 86_400) },
         Change("no length") { $0.products["season"]?.duration = nil },
@@ -89,7 +90,9 @@ import Testing
         }
     }
 
-    @Test(arguments: changes) func `a catalogue that settles differently has a stamp of its own`(change: Change) {
+    @Test(arguments: changes) func `a catalogue that settles differently has a stamp of its own`(
+        change: Change<Catalogue>
+    ) {
         var catalogue = RandomHistory.catalogue
         change.make(&catalogue)
         #expect(catalogue.stamp != RandomHistory.catalogue.stamp)
@@ -127,26 +130,17 @@ import Testing
         }
     }
 
-    /// A change of the third of four months, after which their order alone no longer tells which counts.
-    struct Dependence: CustomTestStringConvertible, Sendable {
-        let testDescription: String
-        let make: @Sendable (inout TransactionStatement) -> Void
-
-        init(_ name: String, _ make: @escaping @Sendable (inout TransactionStatement) -> Void) {
-            (testDescription, self.make) = (name, make)
-        }
-    }
-
-    static let dependences = [
-        Dependence("upgraded") { $0.isUpgraded = true },
-        Dependence("another product") { $0.productId = "year" },
-        Dependence("another group") { $0.subscriptionGroup = "2" },
-        Dependence("the purchase event of the first month") { $0.webOrderLineItemId = "100" },
-        Dependence("not said whether renewed") { $0.transactionReason = nil },
-        Dependence("longer than the next") { $0.expiresDate = Facts.day(130) },
-        Dependence("begun with the next") { $0.purchaseDate = Facts.day(90) },
-        Dependence("stated by a receipt") { $0.source = Open(.receipt) },
-        Dependence("another chain") { $0.otherChain = "2" },
+    /// Changes of the third of four months, after which their order alone no longer tells which counts.
+    static let dependences: [Change<TransactionStatement>] = [
+        Change("upgraded") { $0.isUpgraded = true },
+        Change("another product") { $0.productId = "year" },
+        Change("another group") { $0.subscriptionGroup = "2" },
+        Change("the purchase event of the first month") { $0.webOrderLineItemId = "100" },
+        Change("not said whether renewed") { $0.transactionReason = nil },
+        Change("longer than the next") { $0.expiresDate = Facts.day(130) },
+        Change("begun with the next") { $0.purchaseDate = Facts.day(90) },
+        Change("stated by a receipt") { $0.source = Open(.receipt) },
+        Change("another chain") { $0.otherChain = "2" },
     ]
 
     private static func months(_ change: (inout TransactionStatement) -> Void = { _ in }) -> Chain {
@@ -164,7 +158,7 @@ import Testing
     }
 
     @Test(arguments: dependences) func `past periods are left out only if none depends on another`(
-        dependence: Dependence
+        dependence: Change<TransactionStatement>
     ) {
         func newest(_ chain: Chain) -> Timestamp? {
             let catalogue = RandomHistory.catalogue
