@@ -100,7 +100,7 @@ public enum AttributeError: Error, Hashable, CustomStringConvertible {
         case .invalidName(let name):
             "“\(name.prefix(TextForm.attributeName.length.upperBound))” is no name of an attribute: "
                 + (TextForm.attributeName.fault(in: name) ?? "It may have a $ only before other characters.")
-        case .invalidValue(let name, let fault): "\(name): \(fault)"
+        case .invalidValue(let name, let fault): "“\(name)”: \(fault)"
         case .tooMany(isReserved: false):
             "A customer has at most \(CustomerAttributes.ownLimit) attributes of your own: remove some first."
         case .tooMany(isReserved: true):

@@ -110,7 +110,7 @@ struct Refusal: Error {
     static func invalid(_ message: String) -> Refusal { Refusal(.invalidRequest, message) }
 
     static func unrecorded(_ environment: AppStoreModel.Environment) -> Refusal {
-        .invalid("The server records nothing of \(environment.rawValue): its configuration lacks it in environments.")
+        .invalid("“environment”: The server records nothing of \(environment.rawValue), by its setting environments.")
     }
 }
 

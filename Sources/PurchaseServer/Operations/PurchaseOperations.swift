@@ -62,7 +62,8 @@ package enum GetEvidence: NamedOperation {
         roles: .readers, [document, .searched, explain], unknown: "The document"
     ) { request -> Answer<EvidenceBody>? in
         guard let name = Provenance(request.text(document)) else {
-            throw Refusal.invalid("A document's name is a date in milliseconds, a hyphen and 64 hexadecimal digits.")
+            throw Refusal.invalid(
+                "“id”: A document's name is a date in milliseconds, a hyphen and 64 hexadecimal digits.")
         }
         // A document of a different app, or from an environment outside the request, counts as unknown.
         guard let found = try await request.ledger.documents([name])[name], request.scopes.contains(found.scope)

@@ -213,7 +213,7 @@ package struct AuthenticatedRequest: Sendable {
             throw .noSigningKey
         }
         guard var reconciler = reconcilers.all[scope] else {
-            throw .invalid("The server does not ask the App Store about the environment \(scope.environment.rawValue).")
+            throw .invalid("“environment”: The server does not ask the App Store about \(scope.environment.rawValue).")
         }
         reconciler.ledger.audit = ledger.audit
         return reconciler

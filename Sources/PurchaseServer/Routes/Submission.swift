@@ -28,7 +28,7 @@ struct Submission: Sendable {
     init(_ document: String?, _ list: JSONValue?, corrects: Bool, role: APIKey.Role) throws(Refusal) {
         self.corrects = corrects
         guard !corrects || Roles.backends.contains(role) else {
-            throw .invalid("Only a server key can correct the owner.")
+            throw .invalid("“correct” needs a server key, which can correct the owner.")
         }
         let list = (list?.array ?? []).compactMap(\.string).enumerated().map { ("documents[\($0.offset)]", $0.element) }
         let strings = document.map { [("document", $0)] } ?? list
