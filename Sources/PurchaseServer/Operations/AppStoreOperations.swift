@@ -8,8 +8,10 @@ import HTTPTypes
 import PurchaseLedger
 import Reconciliation
 
-/// The timeout of a lookup or change at the App Store: a third of the default `requestTimeout`.
-private let limit = Duration.seconds(20)
+extension Duration {
+    /// The timeout of a request to the App Store: a third of the default `requestTimeout`, shorter than a client waits.
+    static let appStoreLimit = Duration.seconds(20)
+}
 
 package enum LookUpOrder: NamedOperation {
     private static let order = Field(
@@ -25,7 +27,8 @@ package enum LookUpOrder: NamedOperation {
         roles: .helpers, [order, .environment], unknown: "The order", errors: ErrorCode.ofAppStore
     ) { request -> Answer<FoundTransactionsBody>? in
         let reconciler = try request.reconciler()
-        guard let found = try await reconciler.lookUpOrder(request.text(order), within: limit) else { return nil }
+        let found = try await reconciler.lookUpOrder(request.text(order), within: .appStoreLimit)
+        guard let found else { return nil }
         return try await Answer(FoundTransactionsBody(found, in: reconciler))
     }
 }
@@ -39,7 +42,7 @@ package enum ReadRefunds: NamedOperation {
     ) { request in
         let reconciler = try request.reconciler()
         do {
-            let found = try await reconciler.refunds(of: request.text(.transaction), within: limit)
+            let found = try await reconciler.refunds(of: request.text(.transaction), within: .appStoreLimit)
             return try await Answer(FoundTransactionsBody(found, in: reconciler))
         } catch is UnfinishedRefunds {
             throw Refusal(
@@ -63,7 +66,7 @@ package enum SetAppAccountToken: NamedOperation {
         [.purchase, .environment, account], errors: ErrorCode.ofAppStore
     ) { request in
         let id = try await request.reconciler().setAppAccountToken(
-            request.text(account), of: request.text(.purchase), within: limit)
+            request.text(account), of: request.text(.purchase), within: .appStoreLimit)
         try await request.ledger.noteChange(of: TransactionKey(id, in: request.scope), at: request.now)
         return try Answer(AppAccountTokenBody(originalTransactionId: id, appAccountToken: request.text(account)))
     }
@@ -96,7 +99,7 @@ package enum ExtendSubscription: NamedOperation {
             extendByDays: request.number(days), extendReasonCode: Open(rawValue: request.number(code)),
             requestIdentifier: request.text(identifier))
         let id = request.text(.purchase)
-        let answer = try await request.reconciler().extend(asked, of: id, within: limit)
+        let answer = try await request.reconciler().extend(asked, of: id, within: .appStoreLimit)
         try await request.ledger.noteChange(of: TransactionKey(id, in: request.scope), at: request.now)
         return try Answer(answer)
     }
@@ -128,7 +131,7 @@ package enum ExtendAll: NamedOperation {
             extendByDays: request.number(days), extendReasonCode: Open(rawValue: request.number(code)),
             requestIdentifier: request.text(identifier), productId: request.text(product))
         asked.storefrontCountryCodes = request[storefronts]?.array?.compactMap(\.string)
-        let answer = try await request.reconciler().extendAll(asked, within: limit)
+        let answer = try await request.reconciler().extendAll(asked, within: .appStoreLimit)
         try await request.ledger.noteChange(at: request.now)
         return try Answer(answer)
     }
@@ -160,7 +163,7 @@ package enum GetExtension: NamedOperation {
     ) { asked in
         try await Answer(
             asked.reconciler().extensionStatus(
-                of: asked.text(product), requestIdentifier: asked.text(request), within: limit))
+                of: asked.text(product), requestIdentifier: asked.text(request), within: .appStoreLimit))
     }
 }
 
@@ -183,7 +186,7 @@ package enum BackfillCustomer: NamedOperation {
         do {
             // No request to the App Store begins in the second half of the time. If the history is not complete by
             // then, a job reads the rest.
-            switch try await request.reconciler().takeHistory(question, within: limit) {
+            switch try await request.reconciler().takeHistory(question, within: .appStoreLimit) {
             case .complete(let report): return try Answer(BackfillBody(report))
             case .later(let job): return try Answer(BackfillBody(job), .accepted)
             }

@@ -8,9 +8,6 @@ import HTTPTypes
 import PurchaseLedger
 import Reconciliation
 
-/// The timeout of a request to the App Store: a third of the default `requestTimeout`.
-private let limit = Duration.seconds(20)
-
 private let record = Field(
     "record", in: .query, "whether the ledger records the documents in the answer", .flag, standard: "false")
 
@@ -83,7 +80,7 @@ package enum RequestTestNotification: NamedOperation {
         notes: "quittance doctor --loop also waits for the notification.", [.environment], changes: false,
         errors: ErrorCode.ofAppStore
     ) { request in
-        try await Answer(TestNotificationBody(id: request.reconciler().requestTestNotification(within: limit)))
+        try await Answer(TestNotificationBody(id: request.reconciler().requestTestNotification(within: .appStoreLimit)))
     }
 }
 
@@ -108,6 +105,6 @@ extension AuthenticatedRequest {
     fileprivate func lookUp(_ question: Lookup.Question) async throws -> Answer<LookupBody> {
         let isRecorded = self[record] == .bool(true)
         return try await Answer(
-            LookupBody(reconciler().lookUp(question, isRecorded: isRecorded, within: limit)))
+            LookupBody(reconciler().lookUp(question, isRecorded: isRecorded, within: .appStoreLimit)))
     }
 }

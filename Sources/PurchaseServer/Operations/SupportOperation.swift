@@ -24,9 +24,6 @@ private struct SupportSearch: Sendable {
     let request: AuthenticatedRequest
     let id: String
 
-    /// The maximum duration of a request to the App Store, shorter than a client waits for the answer.
-    private static let limit = Duration.seconds(20)
-
     /// The number of listed documents: enough for the last weeks of a subscription with a billing problem.
     private static let documents = 10
 
@@ -92,7 +89,7 @@ private struct SupportSearch: Sendable {
     /// - Throws: ``Refusal`` if the App Store knows the order, but the ledger has none of its transactions; errors of
     ///   the App Store and of the ledger.
     private func purchases(ofOrder app: String, _ reconciler: Reconciler) async throws -> [Found] {
-        let ids = try await reconciler.transactionIds(ofOrder: id, within: Self.limit) ?? []
+        let ids = try await reconciler.transactionIds(ofOrder: id, within: .appStoreLimit) ?? []
         var found: [Found] = []
         for id in ids { found += try await purchases(id, of: app, in: [.production]) }
         guard found.isEmpty, !ids.isEmpty else { return found }
