@@ -27,23 +27,24 @@ extension Examination {
     ///   - publicAddress: The address that App Store Connect has.
     mutating func examineServer(_ address: String?, public publicAddress: String?, _ composition: Composition) async {
         let health = composition.configuration.healthAddress
-        var ready: JSONValue?
-        if let server = address ?? health {
-            ready = await examineHealth(of: server)
-            if ready != nil { await compareConfiguration(health, composition) }
+        var server = address ?? health
+        if let asked = server {
+            if await examineHealth(of: asked) { await compareConfiguration(health, composition) } else { server = nil }
         } else {
             findings.skip(.server, because: "Pass --server, or set healthPort.")
         }
         guard let publicAddress else { return findings.skip(.server, because: "The public address: pass --public.") }
-        await examinePublicAddress(publicAddress, ready?["lastNotificationAccepted"])
+        // Each of several servers has a last notification of its own.
+        if composition.configuration.servers > 1 { server = nil }
+        await examinePublicAddress(publicAddress, of: server)
     }
 
-    /// - Returns: The answer about readiness; `nil` if no server of ours answers.
-    private mutating func examineHealth(of server: String) async -> JSONValue? {
-        guard let answer = await ask(server, "/health/ready", .serverSilent) else { return nil }
+    /// - Returns: Whether a server of ours answers.
+    private mutating func examineHealth(of server: String) async -> Bool {
+        guard let answer = await ask(server, "/health/ready", .serverSilent) else { return false }
         guard answer.json[answer.status == 200 ? "status" : "error"] != nil, [200, 503].contains(answer.status) else {
             findings.add(.serverSilent, "\(server) answers \(answer.status), and is no server of Quittance.")
-            return nil
+            return false
         }
         if answer.json["status"]?.string != "ready" {
             let message = answer.json["error"]?["message"]?.string ?? answer.json["status"]?.string ?? ""
@@ -56,7 +57,7 @@ extension Examination {
         if let version = answer.version, version.hasPrefix("quittance/"), version != own {
             findings.add(.otherVersion, "The server is \(version), and this program \(own).")
         }
-        return answer.json
+        return true
     }
 
     private mutating func compareConfiguration(_ health: String?, _ composition: Composition) async {
@@ -74,8 +75,8 @@ extension Examination {
             "Of the configuration examined here, the server has other values: \(changed.joined(separator: ", ")).")
     }
 
-    /// - Parameter last: The time of the last notification that the server has accepted.
-    private mutating func examinePublicAddress(_ address: String, _ last: JSONValue?) async {
+    /// - Parameter server: The server to which the address leads; `nil` for any.
+    private mutating func examinePublicAddress(_ address: String, of server: String?) async {
         let route = "/notifications/v2"
         let base = address.hasSuffix(route) ? String(address.dropLast(route.count)) : address
         findings.url = base + route
@@ -85,10 +86,18 @@ extension Examination {
                 .publicAddress,
                 "\(base)\(route) answers \(answer.status) to an empty notification, and Quittance answers 400.")
         }
-        // A proxy need not pass on health checks.
-        guard let last, let other = await ask(base, "/health/ready", nil), other.status == 200 else { return }
-        guard let found = other.json["lastNotificationAccepted"], found != last else { return }
+        // A proxy need not pass on health checks. A notification may come between two answers.
+        guard let server, let first = await lastNotification(of: server),
+            let found = await lastNotification(of: base), let last = await lastNotification(of: server),
+            found < first || found > last
+        else { return }
         findings.add(.publicAddress, "\(base) leads to another server of Quittance, with other notifications.")
+    }
+
+    /// - Returns: When the server has accepted its last notification, or 0; `nil` if it does not say.
+    private mutating func lastNotification(of server: String) async -> Int64? {
+        guard let answer = await ask(server, "/health/ready", nil), answer.status == 200 else { return nil }
+        return answer.json["lastNotificationAccepted"].map { $0.integer ?? 0 }
     }
 
     /// - Parameter kind: The finding if the server does not answer; `nil` for none.
