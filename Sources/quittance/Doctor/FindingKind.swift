@@ -86,7 +86,7 @@ enum FindingKind: String, CaseIterable, Sendable {
             (.appStore, .fault, "Compare at Users and Access, Integrations. Correct the configuration, and restart.")
         case .keyNotInProduction: (.appStore, .hint, "Wait until the app has been in the App Store.")
         case .appStoreFailed:
-            (.appStore, .fault, "Let this machine reach the App Store (DNS, firewall, proxy), and try again later.")
+            (.appStore, .fault, "Let DNS and firewall pass api.storekit(-sandbox).apple.com (appStoreServer), or wait.")
         case .noNotification:
             (.appStore, .hint, "Run this command with --loop: the URL may be missing in App Store Connect.")
         case .historyLate:
