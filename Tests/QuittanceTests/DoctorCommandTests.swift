@@ -25,10 +25,16 @@ import Testing
         let configuration: String
         let pem: String
 
+        /// How commands open the ledger.
+        let composition: Composition
+
         init(database: String? = nil) throws {
             folder = try TemporaryFolder()
             pem = try StoreKey(seed: 1).pem
             let ledger = database ?? "sqlite:\(folder.path())"
+            var settings = ServerConfiguration()
+            settings.database = LedgerLocation(ledger)
+            composition = Composition(configuration: settings)
             configuration = """
                 {"database": "\(ledger)", "erasureJournal": "\(folder.path("erasures"))", "hostname": "127.0.0.1",
                  "webhookSecretFile": "\(folder.path("secret"))", "apps": [
@@ -59,6 +65,12 @@ import Testing
         func replace(_ part: String, by other: String) throws {
             try #require(configuration.contains(part))
             try write(configuration.replacing(part, with: other), to: "quittance.json")
+        }
+
+        /// Trusts the roots of a simulator, and adds other settings.
+        func trustSimulator(_ settings: String = "") throws {
+            let roots = try TestStore().writeRoots(to: folder.url).map { #""\#($0)""# }.joined(separator: ", ")
+            try replace(#""hostname""#, by: #""roots": [\#(roots)], \#(settings)"hostname""#)
         }
 
         /// The codes that `serve --check` finds, and its exit status.
@@ -156,10 +168,9 @@ import Testing
         Case(
             .kubernetesVariables, "a service of Kubernetes is called quittance",
             environment: ["QUITTANCE_PORT": "tcp://10.0.0.1:8080"]),
-        Case(.simulatorClockSilent, "the simulator is away") { shop in
-            let roots = try TestStore().writeRoots(to: shop.folder.url).map { #""\#($0)""# }.joined(separator: ", ")
-            let clock = #""roots": [\#(roots)], "simulatorClock": "http://127.0.0.1:1", "hostname""#
-            try shop.replace(#""hostname""#, by: clock)
+        Case(.simulatorTrusted, "the roots are a simulator's") { try $0.trustSimulator() },
+        Case(.simulatorClockSilent, "the simulator is away") {
+            try $0.trustSimulator(#""simulatorClock": "http://127.0.0.1:1", "#)
         },
         // The ledger.
         Case(.ledgerNotCurrent, "there is no ledger yet") {
@@ -199,20 +210,23 @@ import Testing
         #expect(Self.codes(in: none.output) == ["noLedger"] && none.status == 0, "\(none)")
     }
 
-    @Test func `half a copy and a ledger of other roots are faults`() async throws {
-        let half = try Shop()
-        try FileManager.default.removeItem(atPath: half.folder.path())
-        let target = try SQLiteLedgerStorage(path: half.folder.path(), continuesCopy: true)
+    @Test(arguments: databases) func `half a copy and a ledger of other roots are faults`(kind: String) async throws {
+        func shop() throws -> Shop {
+            let database = try kind == "file" ? nil : TestPostgres.database()
+            return try Shop(database: database.map { TestPostgres.uri($0.name, at: [$0.server.folder]) })
+        }
+        let (half, other, store) = (try shop(), try shop(), try TestStore())
+        let target = try await half.composition.opened(.copyingInto)
         try await target.note(UnfinishedCopy(source: "sqlite:/old.sqlite", beganAt: TestStore.start))
         try target.close()
         #expect(try half.check() == (["unfinishedCopy"], 1))
-        let (other, store) = (try Shop(), try TestStore())
-        let storage = try SQLiteLedgerStorage(path: other.folder.path())
+        let storage = try await other.composition.opened(.serving)
         let document = try await store.verifier().evidence(
             transaction: store.sign(TestStore.transaction("1")), at: TestStore.start)
         _ = try await Ledger(storage: storage).record([document], at: TestStore.start)
         try storage.close()
-        #expect(try other.check() == (["otherRoots"], 1))
+        // The PostgreSQL of the tests has fsync off.
+        #expect(try other.check() == ((kind == "file" ? [] : ["databaseSettings"]) + ["otherRoots"], 1))
     }
 
     @Test(.enabled(if: TestMount.isPossible, "This user cannot mount a disk"))
@@ -265,8 +279,12 @@ import Testing
         try database.server.psql("postgres", "ALTER DATABASE \(database.name) RESET default_transaction_read_only")
         try database.psql("ALTER DATABASE \(database.name) SET synchronous_commit = off")
         #expect(try shop.check() == (["databaseSettings", "databaseSettings"], 0))
+        try shop.write("no journal\n", to: "erasures")
+        #expect(try shop.check() == (["databaseSettings", "databaseSettings", "erasuresLost"], 1))
         try shop.replace(#""erasureJournal": "\#(shop.folder.path("erasures"))", "#, by: "")
         #expect(try shop.check().codes == ["databaseSettings", "databaseSettings", "noErasureJournal"])
+        try shop.replace(database.name, by: "nowhere")
+        #expect(try shop.check() == (["ledgerUnusable"], 1))
     }
 
     // MARK: - A running server
@@ -350,7 +368,7 @@ import Testing
                     "/customers/c\(number)/buy", #"{"product": "com.example.notes.pro.monthly"}"#)
             }
         }
-        for _ in 0..<5 { #expect(try await aside { try running.doctor().codes } == []) }
+        for _ in 0..<5 { #expect(try await aside { try running.doctor(["--public", address]).codes } == []) }
         load.cancel()
         _ = await load.result
         #expect(try FileManager.default.contentsOfDirectory(atPath: running.folder.url.path).sorted() == files)
@@ -368,9 +386,13 @@ import Testing
         #expect(other.codes == ["otherConfiguration"])
         let sentence = other.answer["findings"]?.array?.compactMap { $0["found"]?.string } ?? []
         #expect(sentence.contains { $0.hasSuffix("has other values: environment.") }, "\(sentence)")
-        for address in ["http://127.0.0.1:1", running.simulator.fact("control")] {
+        let second = try await Running()
+        let foreign = "http://127.0.0.1:\(second.server.port)"
+        for address in ["http://127.0.0.1:1", running.simulator.fact("control"), foreign] {
             #expect(try running.doctor(["--public", address]).codes == ["publicAddress"])
         }
+        #expect(second.server.terminate() == 0)
+        #expect(second.simulator.terminate() == 0)
         #expect(try running.doctor(["--public", address + "/notifications/v2"]).codes == [])
         _ = try running.folder.write("", to: "ledger.sqlite-wal-damaged-1")
         #expect(try running.doctor().codes == ["ledgerConcern"])
@@ -379,32 +401,45 @@ import Testing
         #expect(running.simulator.terminate() == 0)
     }
 
-    @Test(.enabled(if: PackagingScript.isRunnable, "needs python3"))
-    func `a server that is not ready, and one of another version, are found`() async throws {
+    @Test(
+        .enabled(if: PackagingScript.isRunnable, "needs python3"),
+        arguments: [
+            (
+                503, "0.0.0", #"{"error": {"code": "storageUnavailable", "message": "The disk is full."}}"#,
+                ["otherVersion", "serverNotReady"]
+            ),
+            (
+                200, ServerApplication.version, #"{"status": "ready", "concern": "The clock is doubtful."}"#,
+                ["serverConcern"]
+            ),
+        ])
+    func `a server that is not ready, of another version, or with a concern is found`(
+        status: Int, version: String, body: String, codes: [String]
+    ) throws {
         let (shop, port) = (try Shop(), TestPort.unused())
         let script = """
             import http.server, sys
             class Answer(http.server.BaseHTTPRequestHandler):
-                def version_string(self): return "quittance/0.0.0"
+                def version_string(self): return "quittance/" + sys.argv[3]
                 def log_message(self, *_): pass
                 def do_GET(self):
-                    self.send_response(503)
+                    self.send_response(int(sys.argv[2]))
                     self.end_headers()
-                    self.wfile.write(b'{"error": {"code": "storageUnavailable", "message": "The disk is full."}}')
+                    self.wfile.write(sys.argv[4].encode())
             http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Answer).serve_forever()
             """
-        let stub = try TestProcess(["python3", "-c", script, "\(port)"])
+        let stub = try TestProcess(["python3", "-c", script, "\(port)", "\(status)", version, body])
         defer { stub.send(SIGKILL) }
         let arguments = [
             "doctor", "--json", "--bundle-id", "com.example", "--database", "sqlite:\(shop.folder.path())", "--server",
             "http://127.0.0.1:\(port)",
         ]
-        var codes: Set<String> = ["serverSilent"]
-        while codes.contains("serverSilent") {
+        var found: Set<String> = ["serverSilent"]
+        while found.contains("serverSilent") {
             let answer = try #require(try CommandLineTests.run(arguments).json.first)
-            codes = Set((answer["findings"]?.array ?? []).compactMap { $0["code"]?.string })
+            found = Set((answer["findings"]?.array ?? []).compactMap { $0["code"]?.string })
         }
-        #expect(codes.isSuperset(of: ["serverNotReady", "otherVersion"]))
+        #expect(found == Set(codes + ["noAppAppleId", "noInAppPurchaseKey", "noNotification"]))
     }
 
     @Test func `what could not be looked at is said, and wrong usage is not a fault`() throws {

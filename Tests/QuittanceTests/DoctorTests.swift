@@ -13,6 +13,7 @@ import PurchaseServer
 import Reconciliation
 import Synchronization
 import TestData
+import TestPostgres
 import TestWorld
 import Testing
 
@@ -57,8 +58,11 @@ import Testing
         let way: Way
         let key: StoreKey
         let judge: ClockJudge
+        let storage: any LedgerStorage
 
-        init() async throws {
+        /// - Parameter isInDatabase: Whether the ledger is in PostgreSQL, instead of SQLite.
+        init(isInDatabase: Bool = false) async throws {
+            storage = try await isInDatabase ? DoctorTests.database() : SQLiteLedgerStorage.inMemory()
             let store = try TestStore()
             var world = World(
                 selling: [.subscription("month", Period(1, .month))],
@@ -70,7 +74,7 @@ import Testing
             configuration.apps = [app]
             judge = ClockJudge(now: SystemClock.now, clock: ContinuousClock())
             service = LedgerService(
-                configuration, storage: MemoryLedgerStorage(), verifier: store.verifier(), clockJudge: judge)
+                configuration, storage: storage, verifier: store.verifier(), clockJudge: judge)
             let evidence = try #require(
                 Evidence(try await service.verifier.verify(notification: token.utf8, at: now)))
             _ = try await service.ledger.record([evidence], at: now)
@@ -138,6 +142,14 @@ import Testing
             ]
             _ = try await ledger.commitWebhook(job, results, to: endpoint, until: now, at: now)
         }
+    }
+
+    /// A new ledger in PostgreSQL, opened as a server does.
+    private static func database() async throws -> any LedgerStorage {
+        let database = try TestPostgres.database()
+        var configuration = ServerConfiguration()
+        configuration.database = LedgerLocation(TestPostgres.uri(database.name, at: [database.server.folder]))
+        return try await Composition(configuration: configuration).opened(.serving)
     }
 
     private static let secrets = Result { try WebhookSecrets(file: Array(repeating: 7, count: 48)) }
@@ -237,8 +249,10 @@ import Testing
         }
     }
 
-    @Test(arguments: cases) private func `what is broken is found, and nothing else`(_ found: Case) async throws {
-        var shop = try await Shop()
+    @Test(arguments: cases, TestPostgres.isThere ? [false, true] : [false])
+    private func `what is broken is found, and nothing else`(_ found: Case, isInDatabase: Bool) async throws {
+        var shop = try await Shop(isInDatabase: isInDatabase)
+        defer { try? shop.storage.close() }
         try await found.break_(&shop)
         #expect(try await shop.codes(loops: found.loops) == found.codes)
     }
