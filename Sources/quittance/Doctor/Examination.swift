@@ -80,7 +80,7 @@ struct Examination {
             await examination.examineKeys(service)
             await examination.examineWork(service, at: parts.composition.now(), loops: loops)
             await examination.examineCatalogue(service, parts.composition)
-            await examination.examineWebhooks(service, at: parts.composition.now())
+            await examination.examineWebhooks(service, at: SystemClock.now())  // Attempts have real times.
             guard loops else { return examination.findings.skip(.loop, because: "Pass --loop.") }
             await examination.examineLoop(service, parts.composition.clock)
         }
