@@ -25,7 +25,7 @@ struct RouteTable {
 
     /// The codes that several routes share.
     private static let groups = [
-        ("any route", ErrorCode.ofAnyRoute), ("a route that reads a body", ErrorCode.ofBodies),
+        ("any route", ErrorCode.ofAnyRoute), ("a route with a body, and `DELETE`", ErrorCode.ofBodies),
         ("a route that needs a key", ErrorCode.ofKeys), ("a client key", ErrorCode.ofCustomerTokens),
         ("*document*", ErrorCode.ofDocuments), ("*App Store*", ErrorCode.ofAppStore),
     ]

@@ -22,7 +22,7 @@ package struct Operation: Sendable {
     package let isAudited: Bool
     /// The fields of its own and, if its changes are on the audit list, who asks for them and why.
     package let fields: [Field]
-    /// The greatest length of a body in bytes; `nil` if the operation reads no body.
+    /// The greatest length of a body in bytes; `nil` if a body has no members.
     package let bodyLimit: Int?
     package let statuses: [HTTPResponse.Status]
     /// The type of the bodies of successful answers.

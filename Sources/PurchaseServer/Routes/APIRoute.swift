@@ -18,7 +18,7 @@ package struct APIRoute: Sendable {
     /// route with roles, so every such route authenticates its requests.
     package private(set) var roles: Roles = []
     package let fields: [Field]
-    /// The greatest length of a body in bytes; `nil` if the route reads no body.
+    /// The greatest length of a body in bytes; `nil` if a body has no members.
     package let bodyLimit: Int?
     /// The statuses of successful answers.
     package let statuses: [HTTPResponse.Status]
@@ -87,7 +87,8 @@ package struct APIRoute: Sendable {
     /// The codes of all errors that the route may return.
     package var errors: Set<ErrorCode> {
         var errors = ownErrors.union(ErrorCode.ofAnyRoute)
-        if bodyLimit != nil { errors.formUnion(ErrorCode.ofBodies) }
+        // A DELETE reads its body too, and refuses members.
+        if bodyLimit != nil || method == .delete { errors.formUnion(ErrorCode.ofBodies) }
         if !roles.isEmpty { errors.formUnion(ErrorCode.ofKeys) }
         if !roles.isDisjoint(with: .apps), fields.contains(.customer) { errors.formUnion(ErrorCode.ofCustomerTokens) }
         return errors
