@@ -21,7 +21,7 @@ public struct EventContent: Hashable, Sendable, Decodable {
     public var detail: String?
     /// The facts about the transaction; `nil` if the event is about no transaction.
     public var details: EventDetails?
-    /// The id of the grant (``CustomerGrant/id``) that was made or ended; `nil` for other events.
+    /// The id of the grant (see ``CustomerGrant/id``) that was made or ended; `nil` for other events.
     public var grantId: String?
     /// The last published state of the purchase; `nil` if there was none, if the customer did not own the purchase, and
     /// if the event is not about a purchase. Events about payments lack it.

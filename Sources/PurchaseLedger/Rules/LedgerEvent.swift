@@ -56,6 +56,7 @@ public struct LedgerEvent: Hashable, Sendable {
         case subscriptionGraceEntered = "subscription.graceEntered"
         /// The charge failed, and access ends.
         case subscriptionRetryEntered = "subscription.retryEntered"
+        /// The subscription ended.
         case subscriptionExpired = "subscription.expired"
         /// The period is over, and no document about a renewal or an end has arrived.
         case subscriptionStale = "subscription.stale"
@@ -68,6 +69,7 @@ public struct LedgerEvent: Hashable, Sendable {
         case purchased = "purchase.made"
         /// The payer's transaction was refunded.
         case refunded = "purchase.refunded"
+        /// A refund was reversed.
         case refundReversed = "purchase.refundReversed"
         /// The App Store declined a refund that the customer had asked for.
         case refundDeclined = "purchase.refundDeclined"
@@ -97,6 +99,7 @@ public struct LedgerEvent: Hashable, Sendable {
         case aliasAdded = "customer.aliasAdded"
         /// A customer lost an id.
         case aliasRemoved = "customer.aliasRemoved"
+        /// A customer was deleted.
         case customerDeleted = "customer.deleted"
         /// Attributes of a customer were set or removed.
         case attributesChanged = "customer.attributesChanged"
@@ -104,7 +107,7 @@ public struct LedgerEvent: Hashable, Sendable {
         case consentChanged = "customer.consentChanged"
         /// The setting changed that decides for which customers of the app sandbox purchases count.
         case environmentsChanged = "customer.environmentsChanged"
-        /// A customer got an entitlement by a grant (``CustomerGrant``), whose id is in `grantId`.
+        /// A customer got an entitlement by a grant (see ``CustomerGrant``), whose id is in `grantId`.
         case grantMade = "grant.made"
         /// A grant belongs to a different customer since a merge.
         case grantMoved = "grant.moved"
@@ -113,8 +116,8 @@ public struct LedgerEvent: Hashable, Sendable {
         /// A notification of which no other event tells: without a purchase, such as TEST, of an unknown type, or about
         /// a failed extension.
         case notificationReceived = "notification.received"
-        /// An epoch of the events began (``EventEpoch``), because events may have been lost: the first event of the app
-        /// in each environment. Filters of events let it through.
+        /// An epoch of the events began (see ``EventEpoch``), because events may have been lost: the first event of the
+        /// app in each environment. Filters of events let it through.
         case ledgerRestored = "ledger.restored"
     }
 

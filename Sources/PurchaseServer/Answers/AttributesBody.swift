@@ -32,6 +32,7 @@ package struct AttributeList: Encodable, Sendable {
         self.names = names
     }
 
+    /// The JSON of the value of an attribute.
     private struct Value: Encodable {
         /// The text; `null` if the attribute was removed.
         @Nullable var value: String?

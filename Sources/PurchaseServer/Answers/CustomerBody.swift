@@ -231,6 +231,7 @@ struct SubmissionBody: Encodable, Sendable {
     /// The customer after the submission.
     var customer: CustomerBody
 
+    /// The JSON of a purchase that the ledger does not let go to another customer now.
     struct RefusedClaim: Encodable, Sendable {
         /// The transaction id of the first purchase.
         var originalTransactionId: String

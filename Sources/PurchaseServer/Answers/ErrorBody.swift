@@ -8,6 +8,7 @@ struct ErrorBody: Encodable, Sendable {
     /// The error.
     var error: Content
 
+    /// The content of an error.
     struct Content: Encodable, Sendable {
         /// The stable code, for programs.
         var code: ErrorCode

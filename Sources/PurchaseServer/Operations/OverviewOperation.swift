@@ -33,6 +33,7 @@ struct OverviewBody: Encodable, Sendable {
     /// The products of purchases of the last 30 days that are not in the configuration.
     var unknownProducts: [UnknownProductBody]
 
+    /// The JSON of a problem of the server.
     struct ConcernBody: Encodable, Sendable {
         /// The part of the server: `storage`, `erasureJournal`, `clock`, `purchases`, `notificationHistory` or
         /// `webhooks`.
@@ -41,6 +42,7 @@ struct OverviewBody: Encodable, Sendable {
         var message: String
     }
 
+    /// The JSON of an hour in which notifications arrived.
     struct NotificationHourBody: Encodable, Sendable {
         /// The start of the hour, in milliseconds since 1970.
         var from: Timestamp
@@ -48,6 +50,7 @@ struct OverviewBody: Encodable, Sendable {
         var count: Int
     }
 
+    /// The JSON of a product that the configuration lacks.
     struct UnknownProductBody: Encodable, Sendable {
         /// The product.
         var productId: String
