@@ -84,7 +84,7 @@ package enum UnlinkCustomer: NamedOperation {
               quittance customer unlink anna --alias an.old@example.com \\
                   --reason 'the address belongs to a stranger' --config quittance.json
             """,
-        roles: .helpers, [.customer, .environment, .alias, .reason], unknown: "The customer",
+        roles: .helpers, [.customer, .environmentOfChange, .alias, .reason], unknown: "The customer",
         errors: [.correctionRefused], text: CustomerBody.line
     ) { request -> Answer<CustomerBody>? in
         let outcome = try await request.ledger.removeAlias(
@@ -117,7 +117,7 @@ package enum UnmergeCustomer: NamedOperation {
               quittance customer unmerge bert --reason 'not the same person' \\
                   --config quittance.json
             """,
-        roles: .helpers, [.customer, .environment, .reason], unknown: "The customer",
+        roles: .helpers, [.customer, .environmentOfChange, .reason], unknown: "The customer",
         errors: [.correctionRefused], text: CustomerBody.line
     ) { request -> Answer<CustomerBody>? in
         let outcome = try await request.ledger.undoMerge(

@@ -96,7 +96,7 @@ package enum AddAlias: NamedOperation {
     package static let operation = Operation(
         .post, "/v1/customers/{id}/aliases", "adds another id of the same customer", command: "customer link",
         notes: "If the other id is that of a customer, the two are merged. quittance customer unmerge undoes it.",
-        [.customer, .environment, .alias], unknown: "The customer", text: CustomerBody.line,
+        [.customer, .environmentOfChange, .alias], unknown: "The customer", text: CustomerBody.line,
         remark: { _ in "If the other id was a customer, quittance customer unmerge ends the merge." }
     ) { request in
         let isKnown = try await request.ledger.addAlias(
@@ -113,7 +113,7 @@ package enum DeleteCustomer: NamedOperation {
 
               quittance customer delete anna --config quittance.json
             """,
-        [.customer, .environment], unknown: "The customer", text: { _ in "Deleted." },
+        [.customer, .environmentOfChange], unknown: "The customer", text: { _ in "Deleted." },
         question: { "Erase the customer “\($0.customerId)” of \($0.scope.bundleId)? It cannot be undone." }
     ) { request in
         let report = try await request.ledger.delete(
@@ -130,7 +130,7 @@ package enum RecordConsent: NamedOperation {
         .put, "/v1/customers/{id}/consent", "records whether the customer consents to answers about consumption",
         command: "customer consent",
         notes: "The App Store asks for such an answer before it decides about a refund.",
-        [.customer, .environment, isGiven, .isNew], errors: [.unknownCustomer],
+        [.customer, .environmentOfChange, isGiven, .isNew], errors: [.unknownCustomer],
         text: lines("id", "consentedAt:does not consent")
     ) { request in
         try await request.requireKnown([request.customerId], makesNew: true)

@@ -110,6 +110,10 @@ extension Field {
     package static let auditReason = Field("reason", "the reason, for the audit list; name no person", .text(.reason))
     static let environment = Field(
         "environment", in: .query, "the environment", .word(Environment.words), standard: "production")
+    /// For changes of a customer.
+    static let environmentOfChange = Field(
+        "environment", in: .query, "the environment that the event names (the change is for all)",
+        .word(Environment.words), standard: "production")
     /// For the command that makes a key.
     package static let expires = Field("expires", "the time from which a server refuses the key", .time)
     /// A filter of events.
