@@ -50,7 +50,9 @@ package enum CheckEntitlement: NamedOperation {
 
 package enum SubmitPurchases: NamedOperation {
     static let document = Field("document", "a signed document, or the base64 of an app receipt", .document)
-    static let documents = Field("documents", "several documents or receipts", .list(nil, atMost: Submission.limit))
+    static let documents = Field(
+        "documents", "several documents or receipts, with a client key at most \(Submission.clientLimit)",
+        .list(nil, atMost: Submission.limit))
     static let correct = Field(
         "correct", "whether the customer becomes the owner whatever the claimPolicy; for a server key", .flag,
         standard: "false")

@@ -16,7 +16,7 @@ struct Submission: Sendable {
 
     /// The maximum number of documents with a client key. Each document costs signature checks. A device presents only
     /// the documents that StoreKit has for it now: a few transactions, or a receipt.
-    private static let clientLimit = 20
+    static let clientLimit = 20
 
     private let documents: [(reference: String, document: InputDocument)]
 
