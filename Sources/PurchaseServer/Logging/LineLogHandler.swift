@@ -43,6 +43,8 @@ package struct LineLogHandler: LogHandler {
         switch format {
         case .text:
             var line = ""
+            // Most lines are shorter, so that their text is not moved while it grows.
+            line.reserveCapacity(256)
             for (name, value) in members {
                 line += line.isEmpty ? "" : " "
                 line += name
