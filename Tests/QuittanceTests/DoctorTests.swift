@@ -272,6 +272,17 @@ import Testing
         #expect(failed.first?.cure.contains("exactly https://HOST/notifications/v2. ") == true)
     }
 
+    @Test(arguments: [(300.5, "behind"), (-300.5, "ahead of")])
+    func `it says in whole seconds how far this machine's clock is from the App Store's`(
+        later: Double, side: String
+    ) async throws {
+        let shop = try await Shop()
+        shop.judge.appStoreSaid(SystemClock.now().advanced(by: .seconds(later)))
+        let text = try #require(try await shop.findings().found.first).text
+        let sentence = try Regex("This machine's clock is [23][0-9][0-9] seconds \(side) the App Store's\\.")
+        #expect(text.contains(sentence), "\(text)")
+    }
+
     @Test func `a receiver that fails is a hint, and after an hour a fault`() async throws {
         var shop = try await Shop()
         shop.service.webhookSecrets = try Self.secrets.get()

@@ -159,5 +159,5 @@ extension ClockJudge {
 }
 
 extension Duration {
-    fileprivate var magnitude: Duration { self < .zero ? .zero - self : self }
+    package var magnitude: Duration { self < .zero ? .zero - self : self }
 }

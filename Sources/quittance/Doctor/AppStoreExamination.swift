@@ -45,8 +45,9 @@ extension Examination {
         unasked.formUnion(refused.keys)
         guard let time = service.clockJudge?.appStoreTime else { return }
         let ahead = time.duration(to: SystemClock.now())
-        guard max(ahead, .zero - ahead) > Self.clockTolerance else { return }
-        findings.add(.appStoreClock, "This machine's clock is \(ahead) ahead of the App Store's.")
+        guard ahead.magnitude > Self.clockTolerance else { return }
+        let distance = "\(ahead.magnitude.components.seconds) seconds \(ahead > .zero ? "ahead of" : "behind")"
+        findings.add(.appStoreClock, "This machine's clock is \(distance) the App Store's.")
     }
 }
 
