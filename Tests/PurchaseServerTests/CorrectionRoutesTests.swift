@@ -50,11 +50,13 @@ import Testing
         #expect(events.allSatisfy { $0["correction"]?["reason"]?.string == "a mistake" })
         let key = try await world.ledger.apiKeys().items.first { $0.role == .server }
         #expect(events.allSatisfy { $0["correction"]?["by"]?.string == key?.id })
-        let typed = #"{"customers":["annna"],"reason":"x"}"#
-        let (unknown, refusal) = try await world.send(.post, "/v1/transactions/1/move", typed)
-        #expect(unknown == .notFound && refusal["error"]?["code"]?.string == "unknownCustomer")
-        #expect(
-            refusal["error"]?["message"]?.string?.contains("Did you mean “anna”?") == true, "\(refusal.compactText)")
+        for id in ["annna", "xnna"] {
+            let typed = #"{"customers":["\#(id)"],"reason":"x"}"#
+            let (unknown, refusal) = try await world.send(.post, "/v1/transactions/1/move", typed)
+            #expect(unknown == .notFound && refusal["error"]?["code"]?.string == "unknownCustomer")
+            let message = refusal["error"]?["message"]?.string ?? ""
+            #expect(message.contains("Did you mean “anna”?"), "\(message)")
+        }
         #expect(try await world.send(.post, "/v1/transactions/9/move", body).0 == .notFound)
     }
 

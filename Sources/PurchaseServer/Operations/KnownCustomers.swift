@@ -28,8 +28,8 @@ extension AuthenticatedRequest {
     }
 
     /// A sentence with the nearest ids of customers; empty if none is near, and for an app. Compared are ids with the
-    /// same beginning, as it is, in lower or upper case, or capitalised: a comparison with all ids would cost more with
-    /// each customer.
+    /// same beginning, as it is, in lower or upper case, or capitalised, and of the newest customers: a comparison with
+    /// all ids would cost more with each customer.
     func near(_ id: String) async throws -> String {
         guard Roles.readers.contains(role) else { return "" }
         let capitalised = id.prefix(1).uppercased() + id.dropFirst().lowercased()
@@ -44,7 +44,8 @@ extension AuthenticatedRequest {
     /// The nearest ids among an app's customers with the first of some beginnings that has a near one.
     private func near(_ id: String, in app: String, _ beginnings: [String]) async throws -> [String] {
         for beginning in beginnings {
-            let page = try await ledger.customers(.beginning(beginning), of: app, limit: Self.compared)
+            let selection: CustomerSelection = beginning.isEmpty ? .newest : .beginning(beginning)
+            let page = try await ledger.customers(selection, of: app, limit: Self.compared)
             let near = Spelling.nearest(to: id, in: Set(page.items.flatMap(\.ids)).sorted(), atMost: 3)
             // Of a page that is full, a shorter beginning has the same customers, or others by chance.
             if !near.isEmpty || page.next != nil { return near }
@@ -56,7 +57,7 @@ extension AuthenticatedRequest {
     /// common.
     private static func beginnings(of text: String) -> [String] {
         let count = text.count
-        let lengths = Set([count, count - 1, count - 2, count * 3 / 4, count / 2, count / 4, 1])
-        return lengths.filter { $0 > 0 && $0 <= count }.sorted(by: >).map { String(text.prefix($0)) }
+        let lengths = Set([count, count - 1, count - 2, count * 3 / 4, count / 2, count / 4, 1, 0])
+        return lengths.filter { (0...count).contains($0) }.sorted(by: >).map { String(text.prefix($0)) }
     }
 }
