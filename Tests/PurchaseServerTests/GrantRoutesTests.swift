@@ -41,6 +41,27 @@ import Testing
         #expect(try await world.send(.post, "/v1/customers/bert/grants/x-1/end").0 == .notFound)
     }
 
+    @Test func `the answer names the subscription that the customer goes on paying for, also if it is repeated`()
+        async throws
+    {
+        let world = try await World()
+        try await world.submit()
+        var renewal = JWSRenewalInfoDecodedPayload()
+        renewal.originalTransactionId = "1"
+        renewal.environment = Open(.production)
+        renewal.autoRenewStatus = Open(.on)
+        let info = try world.store.sign(renewal)
+        let notification = try world.notification("SUBSCRIBED", transaction: world.transaction()) {
+            $0.data?.signedRenewalInfo = info
+        }
+        #expect(try await world.send(.post, "/notifications/v2", notification, key: nil).0 == .ok)
+        let body = #"{"id":"x-1","entitlement":"gold","why":"outage","forever":true}"#
+        for expected in [HTTPResponse.Status.created, .ok] {
+            let (status, grant) = try await world.send(.post, Self.path, body)
+            #expect(status == expected && grant["paidSubscription"]?.string == "1", "\(grant.compactText)")
+        }
+    }
+
     @Test
     func `an entitlement by grant has its id and no transaction, in each answer, and counts only in its environment`()
         async throws

@@ -114,7 +114,7 @@ import Testing
         arguments: [
             (["add", "https://10.0.0.1"], 2, "is forbidden"),
             (["add", "https://a.example", "--from", "x"], 2, "an event"),
-            (["change", "x"], 2, "names no setting"),
+            (["change", "x"], 2, "such as --url"),
             (["show", "x"], 1, "The endpoint is not known"),
             (["show", "qt_x\u{1b}[2J"], 2, "<id>: U+001B at position 5"),
         ] as [([String], Int32, String)])

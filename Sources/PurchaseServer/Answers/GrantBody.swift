@@ -34,11 +34,12 @@ package struct GrantBody: Encodable, Sendable {
     var endedBy: String?
     /// The id of the API key that ended the grant; absent if it ended at `until`, or `quittance grants end` ended it.
     var endedByKey: String?
-    /// The original transaction id of a subscription for which the customer goes on paying; only in the answer to a new
-    /// grant.
+    /// The original transaction id of a subscription for which the customer goes on paying; only in the answer to the
+    /// request for a grant.
     var paidSubscription: String?
 
-    package init(_ grant: CustomerGrant, at now: Timestamp) {
+    package init(_ grant: CustomerGrant, at now: Timestamp, besides subscription: String? = nil) {
+        paidSubscription = subscription
         id = grant.id
         entitlement = grant.entitlement
         environment = grant.environment.rawValue

@@ -63,10 +63,10 @@ package enum SetAppAccountToken: NamedOperation {
         .put, "/v1/transactions/{id}/app-account-token", "sets the account of a purchase",
         command: "app-store set-app-account-token",
         notes: "The purchase may have been made outside the app.",
-        [.purchase, .environment, account], errors: ErrorCode.ofAppStore
+        [.transaction, .environment, account], errors: ErrorCode.ofAppStore
     ) { request in
         let id = try await request.reconciler().setAppAccountToken(
-            request.text(account), of: request.text(.purchase), within: .appStoreLimit)
+            request.text(account), of: request.text(.transaction), within: .appStoreLimit)
         try await request.ledger.noteChange(of: TransactionKey(id, in: request.scope), at: request.now)
         return try Answer(AppAccountTokenBody(originalTransactionId: id, appAccountToken: request.text(account)))
     }
@@ -93,12 +93,12 @@ package enum ExtendSubscription: NamedOperation {
               quittance app-store extend 410000000000001 --days 7 --reason 3 \\
                   --config quittance.json
             """,
-        roles: .helpers, [.purchase, .environment, days, code, identifier], errors: ErrorCode.ofAppStore
+        roles: .helpers, [.transaction, .environment, days, code, identifier], errors: ErrorCode.ofAppStore
     ) { request in
         let asked = ExtendRenewalDateRequest(
             extendByDays: request.number(days), extendReasonCode: Open(rawValue: request.number(code)),
             requestIdentifier: request.text(identifier))
-        let id = request.text(.purchase)
+        let id = request.text(.transaction)
         let answer = try await request.reconciler().extend(asked, of: id, within: .appStoreLimit)
         try await request.ledger.noteChange(of: TransactionKey(id, in: request.scope), at: request.now)
         return try Answer(answer)

@@ -48,12 +48,10 @@ package enum MakeGrant: NamedOperation {
         try await request.requireKnown([request.customerId], makesNew: true)
         let outcome = try await request.ledger.make(
             grant, forCustomer: request.customerId, of: request.scope.bundleId, at: request.now)
+        let paid = try await paidSubscription(request)
         switch outcome {
-        case .made(let grant):
-            var body = GrantBody(grant, at: request.now)
-            body.paidSubscription = try await paidSubscription(request)
-            return try Answer(body, .created)
-        case .known(let grant): return try Answer(GrantBody(grant, at: request.now))
+        case .made(let grant): return try Answer(GrantBody(grant, at: request.now, besides: paid), .created)
+        case .known(let grant): return try Answer(GrantBody(grant, at: request.now, besides: paid))
         case .refused(let refusal): throw Refusal(refusal)
         }
     }

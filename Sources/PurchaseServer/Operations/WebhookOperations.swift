@@ -139,7 +139,7 @@ package enum ChangeWebhook: NamedOperation {
         errors: [.webhookURLRefused], text: line
     ) { request in
         guard ([url] + settings).contains(where: { request[$0] != nil }) else {
-            throw Refusal.invalid("The request names no setting, so nothing would change.")
+            throw Refusal.invalid("Pass at least one setting, such as “url”.")
         }
         return try Answer(await request.change(request.changes(url)).map { WebhookBody($0) })
     }

@@ -145,7 +145,7 @@ struct ServerConnection {
             answer = try await Self.client.answer(to: request, within: Self.timeout + wait, upTo: Self.answerLimit)
         } catch {
             let rest = method == "GET" ? "" : " The server may have done it all the same."
-            Terminal.printError("quittance: \(address) does not answer: \(reason(of: error))\(rest)")
+            Terminal.printError("quittance: \(address) does not answer: \(reason(of: error)).\(rest)")
             throw ExitCode(2)
         }
         guard !(300...399).contains(answer.status.code) else {
