@@ -53,7 +53,7 @@ test-release: setup-tests
 # Every other value of every byte of a receipt and a token, and 1,000 signed histories in many orders: some minutes in
 # release.
 soak: setup-tests
-	QUITTANCE_SOAK=1 scripts/test -c release --filter 'EveryByteTests|SignedOrderTests|PaymentYearTests|AnswerYearTests|DamagedLogTests'
+	QUITTANCE_SOAK=1 scripts/test -c release --filter 'EveryByteTests|SignedOrderTests|PaymentYearTests|AnswerYearTests|DamagedLogTests|TimeLineTests'
 
 # A simulated year of customers, lost deliveries, stopped storage and an App Store out of reach: some minutes in release.
 # SEED=7 DAYS=365 CUSTOMERS=12 choose another.

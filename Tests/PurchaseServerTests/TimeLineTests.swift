@@ -64,7 +64,7 @@ import Testing
         }
     }
 
-    @Test(.takesLong, arguments: 0..<50 as Range<UInt64>)
+    @Test(.takesLong, arguments: Seeds.first(16, soak: 50))
     func `each band equals the ledger's answers inside it, and nothing is given outside of bands`(
         seed: UInt64
     ) async throws {

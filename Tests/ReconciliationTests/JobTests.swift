@@ -140,11 +140,13 @@ import TestWorld
             get { milliseconds.withLock { $0 } }
             set { milliseconds.withLock { $0 = newValue } }
         }
-        private let lie = Mutex<Answer?>(nil)
+        /// In a structure: a function that a generic type stores by itself is wrapped again by each access.
+        private struct Lie { var answer: Answer? }
+        private let lie = Mutex(Lie())
         /// What somebody else answers in the App Store's place.
         var answer: Answer? {
-            get { lie.withLock { $0 } }
-            set { lie.withLock { $0 = newValue } }
+            get { lie.withLock(\.answer) }
+            set { lie.withLock { $0.answer = newValue } }
         }
         var requests: [APIRequest] { sent.withLock { $0 } }
         var count: Int { requests.count }
