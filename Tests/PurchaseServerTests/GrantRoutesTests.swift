@@ -49,6 +49,7 @@ import Testing
         var renewal = JWSRenewalInfoDecodedPayload()
         renewal.originalTransactionId = "1"
         renewal.environment = Open(.production)
+        renewal.signedDate = LedgerRoutesTests.now
         renewal.autoRenewStatus = Open(.on)
         let info = try world.store.sign(renewal)
         let notification = try world.notification("SUBSCRIBED", transaction: world.transaction()) {

@@ -28,23 +28,23 @@ extension AuthenticatedRequest {
     }
 
     /// A sentence with the nearest ids of customers; empty if none is near, and for an app. Compared are ids with the
-    /// same beginning, as it is, in lower or upper case, or capitalised, and of the newest customers: a comparison with
-    /// all ids would cost more with each customer.
+    /// same beginning, as it is, in lower or upper case, or capitalised, and else those of the newest customers: a
+    /// comparison with all ids would cost more with each customer.
     func near(_ id: String) async throws -> String {
         guard Roles.readers.contains(role) else { return "" }
         let capitalised = id.prefix(1).uppercased() + id.dropFirst().lowercased()
         let beginnings = Set([id, id.lowercased(), id.uppercased(), capitalised]).sorted().map(Self.beginnings)
         var found: Set<String> = []
         for app in apps {
-            for texts in beginnings { found.formUnion(try await near(id, in: app, texts)) }
+            for selections in beginnings { found.formUnion(try await near(id, in: app, selections)) }
         }
+        for app in apps where found.isEmpty { found.formUnion(try await near(id, in: app, [.newest])) }
         return Spelling.meant(by: id, in: found.sorted(), atMost: 3)
     }
 
-    /// The nearest ids among an app's customers with the first of some beginnings that has a near one.
-    private func near(_ id: String, in app: String, _ beginnings: [String]) async throws -> [String] {
-        for beginning in beginnings {
-            let selection: CustomerSelection = beginning.isEmpty ? .newest : .beginning(beginning)
+    /// The nearest ids among an app's customers in the first of some selections that has a near one.
+    private func near(_ id: String, in app: String, _ selections: [CustomerSelection]) async throws -> [String] {
+        for selection in selections {
             let page = try await ledger.customers(selection, of: app, limit: Self.compared)
             let near = Spelling.nearest(to: id, in: Set(page.items.flatMap(\.ids)).sorted(), atMost: 3)
             // Of a page that is full, a shorter beginning has the same customers, or others by chance.
@@ -55,9 +55,9 @@ extension AuthenticatedRequest {
 
     /// The beginnings of a text, the longest first: most mistakes are at the end, and few ids have a long beginning in
     /// common.
-    private static func beginnings(of text: String) -> [String] {
+    private static func beginnings(of text: String) -> [CustomerSelection] {
         let count = text.count
-        let lengths = Set([count, count - 1, count - 2, count * 3 / 4, count / 2, count / 4, 1, 0])
-        return lengths.filter { (0...count).contains($0) }.sorted(by: >).map { String(text.prefix($0)) }
+        let lengths = Set([count, count - 1, count - 2, count * 3 / 4, count / 2, count / 4, 1])
+        return lengths.filter { $0 > 0 && $0 <= count }.sorted(by: >).map { .beginning(String(text.prefix($0))) }
     }
 }
