@@ -62,7 +62,8 @@ import Testing
 
         /// - Parameter isInDatabase: Whether the ledger is in PostgreSQL, instead of SQLite.
         init(isInDatabase: Bool = false) async throws {
-            storage = try await isInDatabase ? DoctorTests.database() : SQLiteLedgerStorage.inMemory()
+            storage =
+                try await isInDatabase ? opened(TestPostgres.database()) : SQLiteLedgerStorage.inMemory()
             let store = try TestStore()
             var world = World(
                 selling: [.subscription("month", Period(1, .month))],
@@ -144,9 +145,8 @@ import Testing
         }
     }
 
-    /// A new ledger in PostgreSQL, opened as a server does.
-    private static func database() async throws -> any LedgerStorage {
-        let database = try TestPostgres.database()
+    /// A ledger in PostgreSQL, opened as a server does.
+    private static func opened(_ database: TestDatabase) async throws -> any LedgerStorage {
         var configuration = ServerConfiguration()
         configuration.database = LedgerLocation(TestPostgres.uri(database.name, at: [database.server.folder]))
         return try await Composition(configuration: configuration).opened(.serving)
@@ -173,6 +173,14 @@ import Testing
 
     private static let cases = [
         Case([], "all is well") { _ in },
+        Case([], "the last minute has more than a page of notifications, and the next page is refused") {
+            $0.way.play { request, _ in
+                guard request.path.hasSuffix("/history") else { return nil }
+                return request.query.isEmpty
+                    ? json(200, #"{"notificationHistory":[],"hasMore":true,"paginationToken":"next"}"#)
+                    : json(400, #"{"errorCode":4000017,"errorMessage":"PaginationTokenExpiredError"}"#)
+            }
+        },
         Case(["keyRefused"], "the App Store refuses the key") { $0.way.play { _, _ in refusal } },
         Case(["keyRefused"], loops: true, "the App Store refuses the key of a server that runs") {
             $0.way.play { _, _ in refusal }
@@ -317,13 +325,22 @@ import Testing
         #expect(findings.found.map(\.kind) == [.ledgerConcern])
     }
 
-    @Test func `a damaged purchase is found, and the rest is read`() async throws {
-        let (store, storage) = (try TestStore(), try SQLiteLedgerStorage.inMemory())
+    @Test(arguments: TestPostgres.isThere ? [false, true] : [false])
+    func `a damaged purchase is found, and the rest is read`(isInDatabase: Bool) async throws {
+        let database = isInDatabase ? try TestPostgres.database() : nil
+        let file = try SQLiteLedgerStorage.inMemory()
+        let storage: any LedgerStorage = if let database { try await Self.opened(database) } else { file }
+        defer { try? storage.close() }
+        let store = try TestStore()
         let service = LedgerService(ledger: Ledger(storage: storage), verifier: store.verifier())
         let document = try await store.verifier().evidence(
             transaction: store.sign(TestStore.transaction("9")), at: Self.now)
         _ = try await service.ledger.record([document], at: Self.now)
-        try await storage.execute("UPDATE chains SET predecessors = '{'")
+        if let database {
+            try database.psql("UPDATE quittance.chains SET state = 'x'")
+        } else {
+            try await file.execute("UPDATE chains SET predecessors = '{'")
+        }
         var examination = Examination(try ServeOptions.parse([]))
         await examination.examineCatalogue(service, Composition(configuration: ServerConfiguration()))
         #expect(examination.findings.found.map(\.kind) == [.ledgerDamaged])

@@ -10,7 +10,7 @@ import Reconciliation
 
 extension Duration {
     /// The timeout of a request to the App Store: a third of the default `requestTimeout`, shorter than a client waits.
-    static let appStoreLimit = Duration.seconds(20)
+    package static let appStoreLimit = Duration.seconds(20)
 }
 
 package enum LookUpOrder: NamedOperation {

@@ -9,13 +9,11 @@ import PurchaseServer
 import Reconciliation
 
 extension Examination {
-    /// The timeout of a request with all its attempts: a person waits.
-    private static let limit = Duration.seconds(20)
-
     /// The difference at which Apple refuses bearer tokens: each is backdated by a minute.
     private static let clockTolerance = Duration.seconds(60)
 
-    /// Asks for the notification history of a minute, for each app and environment.
+    /// Asks for a page of the notification history of a minute, for each app and environment: the answer to a question
+    /// that is allowed proves the key, whatever it has.
     mutating func examineKeys(_ service: LedgerService) async {
         guard let all = service.reconcilers?.all, !all.isEmpty else {
             return findings.skip(.appStore, because: "No app has an inAppPurchaseKey that can be used.")
@@ -25,7 +23,8 @@ extension Examination {
             let now = reconciler.now()
             let minute = NotificationHistoryRequest(startDate: now.advanced(by: .seconds(-60)), endDate: now)
             do {
-                _ = try await reconciler.lookUp(.notifications(minute), within: Self.limit)
+                _ = try await reconciler.client.send(
+                    .notificationHistory(minute), to: scope.environment, within: .appStoreLimit)
             } catch let error as AppStoreAPIError where error.code == .credentials {
                 refused[scope] = error
             } catch let error as AppStoreAPIError where error.errorCode == .startDateAfterEndDate {
@@ -128,7 +127,7 @@ extension Examination {
         let scope = reconciler.scope
         do {
             var cursor = try await reconciler.ledger.endOfEvents(of: scope.bundleId)
-            let test = try await reconciler.requestTestNotification(within: limit)
+            let test = try await reconciler.requestTestNotification(within: .appStoreLimit)
             let end = clock.now.advanced(by: patience)
             var result: Open<SendAttemptResult>?
             var isLast = false
@@ -160,7 +159,7 @@ extension Examination {
     /// - Returns: `nil` if Apple has made no attempt yet.
     private static func result(of test: String, _ reconciler: Reconciler) async throws -> Open<SendAttemptResult>? {
         do {
-            let answer = try await reconciler.lookUp(.testNotification(test), within: limit)
+            let answer = try await reconciler.lookUp(.testNotification(test), within: .appStoreLimit)
             return answer.items.flatMap { $0.attempts ?? [] }.last?.sendAttemptResult
         } catch let error as AppStoreAPIError where error.errorCode == .testNotificationNotFound {
             return nil
