@@ -22,6 +22,7 @@ import Testing
     /// A folder with a ledger, a key and a configuration of which nothing is to be said.
     private final class Shop: Sendable {
         let folder: TemporaryFolder
+        let ledger: String
         let configuration: String
         let pem: String
 
@@ -31,7 +32,7 @@ import Testing
         init(database: String? = nil) throws {
             folder = try TemporaryFolder()
             pem = try StoreKey(seed: 1).pem
-            let ledger = database ?? "sqlite:\(folder.path())"
+            ledger = database ?? "sqlite:\(folder.path())"
             var settings = ServerConfiguration()
             settings.database = LedgerLocation(ledger)
             composition = Composition(configuration: settings)
@@ -83,6 +84,22 @@ import Testing
             DoctorCommandTests.expectNoSecret(in: outcome.output, pem)
             return (DoctorCommandTests.codes(in: outcome.output), outcome.status)
         }
+    }
+
+    private static let databases = TestPostgres.isThere ? ["file", "database"] : ["file"]
+
+    /// An address of a new, empty database; `nil` for a file.
+    private static func address(_ kind: String) throws -> String? {
+        guard kind == "database" else { return nil }
+        let database = try TestPostgres.database()
+        return TestPostgres.uri(database.name, at: [database.server.folder])
+    }
+
+    /// A shop whose ledger a server has opened before.
+    private static func shop(_ kind: String) async throws -> Shop {
+        let shop = try Shop(database: address(kind))
+        try await shop.composition.opened(.serving).close()
+        return shop
     }
 
     private static func codes(in text: String) -> [String] {
@@ -172,7 +189,10 @@ import Testing
         Case(.simulatorClockSilent, "the simulator is away") {
             try $0.trustSimulator(#""simulatorClock": "http://127.0.0.1:1", "#)
         },
-        // The ledger.
+        Case(.erasuresLost, "the journal is no journal") { try $0.write("quittance-erasures 2 x y\n", to: "erasures") },
+    ]
+
+    private static let casesOfFile = [
         Case(.ledgerNotCurrent, "there is no ledger yet") {
             try FileManager.default.removeItem(atPath: $0.folder.path())
         },
@@ -181,11 +201,19 @@ import Testing
         Case(.ledgerConcern, "a damaged log lies beside the ledger") {
             try $0.write("", to: "ledger.sqlite-wal-damaged-1")
         },
-        Case(.erasuresLost, "the journal is no journal") { try $0.write("quittance-erasures 2 x y\n", to: "erasures") },
     ]
 
-    @Test(.takesLong, arguments: cases) private func `what is broken is found, and nothing else`(_ one: Case) throws {
-        let shop = try Shop()
+    @Test(.takesLong, arguments: casesOfFile)
+    private func `what is broken in a file is found, and nothing else`(_ one: Case) throws {
+        try expectFound(one, in: Shop())
+    }
+
+    @Test(.takesLong, arguments: cases, databases)
+    private func `what is broken is found, and nothing else`(_ one: Case, kind: String) async throws {
+        try await expectFound(one, in: Self.shop(kind))
+    }
+
+    private func expectFound(_ one: Case, in shop: Shop) throws {
         try one.break_(shop)
         // SQLite may leave an empty log and its index.
         func contents() throws -> [String: Data] {
@@ -194,7 +222,9 @@ import Testing
         let before = try contents()
         let (codes, status) = try shop.check(one.options, environment: one.environment)
         let simulated: [FindingKind] = one.kind == .simulatorClockSilent ? [.simulatorTrusted] : []
-        #expect(codes == (simulated + [one.kind].compactMap(\.self)).map(\.rawValue).sorted())
+        #expect(
+            codes.filter { $0 != "databaseSettings" }
+                == (simulated + [one.kind].compactMap(\.self)).map(\.rawValue).sorted())
         #expect(status == (one.kind?.level == .fault ? 1 : 0))
         #expect(try contents() == before)
     }
@@ -211,11 +241,8 @@ import Testing
     }
 
     @Test(arguments: databases) func `half a copy and a ledger of other roots are faults`(kind: String) async throws {
-        func shop() throws -> Shop {
-            let database = try kind == "file" ? nil : TestPostgres.database()
-            return try Shop(database: database.map { TestPostgres.uri($0.name, at: [$0.server.folder]) })
-        }
-        let (half, other, store) = (try shop(), try shop(), try TestStore())
+        let (half, other) = (try Shop(database: Self.address(kind)), try Shop(database: Self.address(kind)))
+        let store = try TestStore()
         let target = try await half.composition.opened(.copyingInto)
         try await target.note(UnfinishedCopy(source: "sqlite:/old.sqlite", beganAt: TestStore.start))
         try target.close()
@@ -229,30 +256,48 @@ import Testing
         #expect(try other.check() == ((kind == "file" ? [] : ["databaseSettings"]) + ["otherRoots"], 1))
     }
 
-    @Test(.enabled(if: TestMount.isPossible, "This user cannot mount a disk"))
-    func `a full disk of the ledger or of the journal is a fault, and so is a journal on one without writes`() throws {
-        let shop = try Shop()
-        let script = """
-            mount -t tmpfs -o size=8m none "$1" && cp -p "$2" "$1/ledger.sqlite" && \
-            mount -t tmpfs -o size=16k none "$3" && touch "$3/erasures" && mount -o remount,ro "$3" && \
-            exec env QUITTANCE_ERASURE_JOURNAL="$3/erasures" "$0" serve --check --bundle-id com.example \
-            --database "sqlite:$1/ledger.sqlite"
-            """
-        let small = shop.folder.path("small")
-        try FileManager.default.createDirectory(atPath: small, withIntermediateDirectories: false)
-        let disk = shop.folder.path("disk")
-        try FileManager.default.createDirectory(atPath: disk, withIntermediateDirectories: false)
+    /// A small disk, what lies on it, and what is found.
+    private struct Disk: Sendable, CustomTestStringConvertible {
+        let testDescription: String
+        let kind: FindingKind
+        let cure: String
+        /// The file that moves to the disk.
+        let name: String
+        /// What a shell does: the disk is `$1`.
+        let script: String
+
+        static let all = [
+            Disk(
+                testDescription: "a full disk of the ledger", kind: .diskFull, cure: "no purchase is recorded.",
+                name: "ledger.sqlite", script: #"mount -t tmpfs -o size=8m none "$1" && cp -p "$2" "$1""#),
+            Disk(
+                testDescription: "a full disk of the journal", kind: .diskFull, cure: "no customer can be deleted.",
+                name: "erasures", script: #"mount -t tmpfs -o size=16k none "$1" && touch "$1/erasures""#),
+            Disk(
+                testDescription: "a journal on a disk without writes", kind: .notWritable,
+                cure: ", or mount it writable.", name: "erasures",
+                script: #"mount -t tmpfs none "$1" && touch "$1/erasures" && mount -o remount,ro "$1""#),
+        ]
+    }
+
+    @Test(
+        .enabled(if: TestMount.isPossible, "This user cannot mount a disk"), arguments: Disk.all, databases)
+    private func `a disk that is full or without writes is found, and nothing else`(
+        disk: Disk, kind: String
+    ) async throws {
+        guard kind == "file" || disk.name == "erasures" else { return }
+        let shop = try await Self.shop(kind)
+        let folder = shop.folder.path("disk")
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
+        try shop.replace(shop.folder.path(disk.name), by: "\(folder)/\(disk.name)")
         let outcome = try TestProcess.run([
-            "unshare", "--mount", "sh", "-c", script, CommandLineTests.program.path, disk, shop.folder.path(),
-            small,
+            "unshare", "--mount", "sh", "-c", disk.script + #" && exec "$0" serve --check --config "$3""#,
+            CommandLineTests.program.path, folder, shop.folder.path(disk.name), shop.folder.path("quittance.json"),
         ])
         #expect(outcome.status == 1)
         #expect(
-            Self.codes(in: outcome.output)
-                == ["diskFull", "diskFull", "noAppAppleId", "noInAppPurchaseKey", "notWritable"], "\(outcome)")
-        for cure in ["no purchase is recorded.", "no customer can be deleted.", ", or mount it writable."] {
-            #expect(outcome.output.split(separator: cure).count == 2, "\(cure): \(outcome.output)")
-        }
+            Self.codes(in: outcome.output).filter { $0 != "databaseSettings" } == [disk.kind.rawValue], "\(outcome)")
+        #expect(outcome.output.contains(disk.cure), "\(outcome)")
     }
 
     @Test func `a fault of the journal of erasures has one cure, which is of the journal`() throws {
@@ -341,19 +386,11 @@ import Testing
         }
     }
 
-    private static let databases = TestPostgres.isThere ? ["file", "database"] : ["file"]
-
-    private static func running(_ kind: String) async throws -> Running {
-        guard kind == "database" else { return try await Running() }
-        let database = try TestPostgres.database()
-        return try await Running(database: TestPostgres.uri(database.name, at: [database.server.folder]))
-    }
-
     @Test(.takesLong, arguments: databases)
     func `all is well with a server that the App Store reaches, and a doctor under load changes nothing`(
         kind: String
     ) async throws {
-        let running = try await Self.running(kind)
+        let running = try await Running(database: Self.address(kind))
         let address = "http://127.0.0.1:\(running.server.port)"
         let whole = try running.doctor(["--loop", "--public", address])
         #expect(whole.codes == [] && whole.answer["notLookedAt"]?.array == [], "\(whole.answer.compactText)")
@@ -377,8 +414,9 @@ import Testing
         #expect(running.simulator.terminate() == 0)
     }
 
-    @Test(.takesLong) func `a server that is away, other, or behind another address is found`() async throws {
-        let running = try await Running()
+    @Test(.takesLong, arguments: databases)
+    func `a server that is away, other, or behind another address is found`(kind: String) async throws {
+        let running = try await Running(database: Self.address(kind))
         let address = "http://127.0.0.1:\(running.server.port)"
         #expect(try running.doctor(["--server", "http://127.0.0.1:1"]).codes == ["serverSilent"])
         #expect(try running.doctor(["--server", running.simulator.fact("control")]).codes == ["serverSilent"])
@@ -386,7 +424,7 @@ import Testing
         #expect(other.codes == ["otherConfiguration"])
         let sentence = other.answer["findings"]?.array?.compactMap { $0["found"]?.string } ?? []
         #expect(sentence.contains { $0.hasSuffix("has other values: environment.") }, "\(sentence)")
-        let second = try await Running()
+        let second = try await Running(database: Self.address(kind))
         let foreign = "http://127.0.0.1:\(second.server.port)"
         for address in ["http://127.0.0.1:1", running.simulator.fact("control"), foreign] {
             #expect(try running.doctor(["--public", address]).codes == ["publicAddress"])
@@ -394,8 +432,10 @@ import Testing
         #expect(second.server.terminate() == 0)
         #expect(second.simulator.terminate() == 0)
         #expect(try running.doctor(["--public", address + "/notifications/v2"]).codes == [])
-        _ = try running.folder.write("", to: "ledger.sqlite-wal-damaged-1")
-        #expect(try running.doctor().codes == ["ledgerConcern"])
+        if kind == "file" {
+            _ = try running.folder.write("", to: "ledger.sqlite-wal-damaged-1")
+            #expect(try running.doctor().codes == ["ledgerConcern"])
+        }
         #expect(running.server.terminate() == 0)
         #expect(try running.doctor().codes.contains("serverSilent"))
         #expect(running.simulator.terminate() == 0)
@@ -412,11 +452,11 @@ import Testing
                 200, ServerApplication.version, #"{"status": "ready", "concern": "The clock is doubtful."}"#,
                 ["serverConcern"]
             ),
-        ])
+        ], databases)
     func `a server that is not ready, of another version, or with a concern is found`(
-        status: Int, version: String, body: String, codes: [String]
-    ) throws {
-        let (shop, port) = (try Shop(), TestPort.unused())
+        answer: (status: Int, version: String, body: String, codes: [String]), kind: String
+    ) async throws {
+        let (shop, port) = (try await Self.shop(kind), TestPort.unused())
         let script = """
             import http.server, sys
             class Answer(http.server.BaseHTTPRequestHandler):
@@ -428,18 +468,22 @@ import Testing
                     self.wfile.write(sys.argv[4].encode())
             http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Answer).serve_forever()
             """
-        let stub = try TestProcess(["python3", "-c", script, "\(port)", "\(status)", version, body])
+        let stub = try TestProcess([
+            "python3", "-c", script, "\(port)", "\(answer.status)", answer.version, answer.body,
+        ])
         defer { stub.send(SIGKILL) }
         let arguments = [
-            "doctor", "--json", "--bundle-id", "com.example", "--database", "sqlite:\(shop.folder.path())", "--server",
+            "doctor", "--json", "--bundle-id", "com.example", "--database", shop.ledger, "--server",
             "http://127.0.0.1:\(port)",
         ]
         var found: Set<String> = ["serverSilent"]
         while found.contains("serverSilent") {
-            let answer = try #require(try CommandLineTests.run(arguments).json.first)
-            found = Set((answer["findings"]?.array ?? []).compactMap { $0["code"]?.string })
+            let report = try #require(try CommandLineTests.run(arguments).json.first)
+            found = Set((report["findings"]?.array ?? []).compactMap { $0["code"]?.string })
         }
-        #expect(found == Set(codes + ["noAppAppleId", "noInAppPurchaseKey", "noNotification"]))
+        // Only a configuration has a journal of erasures for a database.
+        let others = kind == "file" ? [] : ["databaseSettings", "noErasureJournal"]
+        #expect(found == Set(answer.codes + others + ["noAppAppleId", "noInAppPurchaseKey", "noNotification"]))
     }
 
     @Test func `what could not be looked at is said, and wrong usage is not a fault`() throws {
