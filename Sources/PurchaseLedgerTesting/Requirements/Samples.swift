@@ -176,8 +176,9 @@ extension Sample {
         renewal.terms.offerDiscountType = Open(rawValue: "A_WORD")
         renewal.terms.offerPeriod = awkward[2]
         renewal.terms.renewalQuantity = .max
-        renewal.terms.eligibleWinBackOfferIds = awkward
-        renewal.appAccountToken = awkward[4]
+        // Without the longest text, because each event has the terms twice.
+        renewal.terms.eligibleWinBackOfferIds = Array(awkward.dropLast())
+        renewal.appAccountToken = awkward[6]
         renewal.willRenew = false
         renewal.expirationIntent = Open(rawValue: 77)
         renewal.isInBillingRetry = true
