@@ -21,9 +21,7 @@ package struct DeliveryQueue {
     /// notifications stay in the simulator's outbox, whose size is bounded.
     package var isEmpty: Bool { waiting.isEmpty }
 
-    package mutating func add(_ deliveries: [Outbox.Delivery]) {
-        waiting += deliveries
-    }
+    package mutating func add(_ deliveries: [Outbox.Delivery]) { waiting += deliveries }
 
     /// Takes the next delivery if the queue may send it now.
     ///

@@ -46,7 +46,8 @@ public struct SimulatorServer: Sendable {
     /// Returns the virtual time.
     public var now: @Sendable () -> Timestamp { host.clock.now }
 
-    /// Serves until the process receives SIGTERM or SIGINT (see ``endsBySignal``), or until a graceful shutdown.
+    /// Serves until the process receives SIGTERM or SIGINT (see ``endsBySignal``), until a graceful shutdown, or until
+    /// the task is cancelled.
     ///
     /// - Parameter onListening: Called once, with the ports, when all three listeners are ready.
     /// - Throws: ``SimulatorListeningError`` if the server cannot listen on a port.
@@ -67,7 +68,14 @@ public struct SimulatorServer: Sendable {
             },
             gracefulShutdownSignals: endsBySignal ? [.sigterm, .sigint] : [], logger: logger)
         configuration.maximumGracefulShutdownDuration = SimulatorBounds.shutdown
-        try await ServiceGroup(configuration: configuration).run()
+        let group = ServiceGroup(configuration: configuration)
+        // A cancelled listener of SwiftNIO ends the process if it has accepted a connection that nobody serves yet.
+        let running = Task { try await group.run() }
+        try await withTaskCancellationHandler {
+            try await running.value
+        } onCancel: {
+            Task { await group.triggerGracefulShutdown() }
+        }
     }
 
     private func service(_ listener: SimulatorListener, onListening: @escaping @Sendable (Int) -> Void) -> any Service {

@@ -36,12 +36,10 @@ struct Receiver: Sendable {
         let application = Application(
             responder: responder, configuration: .init(address: .hostname("127.0.0.1", port: 0)),
             onServerRunning: { listening.yield($0.localAddress?.port ?? 0) }, logger: logger)
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask { try await application.run() }
-            var iterator = ports.makeAsyncIterator()
-            let port = await iterator.next() ?? 0
-            try await body(Receiver(url: "http://127.0.0.1:\(port)/notifications", bodies: bodies))
-            group.cancelAll()
+        // The receiver listens as long as the process: the library traps if a server is cancelled while it answers.
+        Task { try await application.run() }
+        for await port in ports {
+            return try await body(Receiver(url: "http://127.0.0.1:\(port)/notifications", bodies: bodies))
         }
     }
 

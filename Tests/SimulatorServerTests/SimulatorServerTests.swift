@@ -265,6 +265,16 @@ import Testing
         }
     }
 
+    /// A cancelled listener of SwiftNIO ends the process if a connection has been accepted that nobody serves yet.
+    @Test func `a simulator whose task is cancelled ends while clients connect`() async throws {
+        for _ in 0..<20 {
+            try await RunningSimulator.run { simulator in
+                let bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+                for _ in 0..<64 { _ = bootstrap.connect(host: "127.0.0.1", port: simulator.ports[.production] ?? 0) }
+            }
+        }
+    }
+
     @Test func `a port in use is named`() async throws {
         try await RunningSimulator.run { simulator in
             let port = try #require(simulator.ports[.control])

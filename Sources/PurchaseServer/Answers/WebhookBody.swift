@@ -152,9 +152,7 @@ package struct WebhookAttemptListBody: Encodable, Sendable {
     /// The attempts, the newest first.
     var items: [WebhookAttemptBody]
 
-    init(_ attempts: [WebhookAttempt]) {
-        items = attempts.map(WebhookAttemptBody.init)
-    }
+    init(_ attempts: [WebhookAttempt]) { items = attempts.map(WebhookAttemptBody.init) }
 }
 
 /// The JSON of an attempt to deliver an event.
@@ -187,9 +185,7 @@ struct WebhookTestBody: Encodable, Sendable {
     /// An answer for each kind of event that the endpoint wants.
     var items: [WebhookTestAnswerBody]
 
-    init(_ answers: [WebhookTest.Answer]) {
-        items = answers.map(WebhookTestAnswerBody.init)
-    }
+    init(_ answers: [WebhookTest.Answer]) { items = answers.map(WebhookTestAnswerBody.init) }
 }
 
 /// The JSON of the answer to an example.
