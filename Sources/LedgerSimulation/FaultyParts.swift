@@ -28,9 +28,7 @@ final class FaultInjection: Sendable {
 
     private let state: Mutex<State>
 
-    init(seed: UInt64) {
-        state = Mutex(State(random: SeededRandom(seed: seed)))
-    }
+    init(seed: UInt64) { state = Mutex(State(random: SeededRandom(seed: seed))) }
 
     func set(storage: Double, refusesWrites: Bool = false, isAPIDown: Bool, lie: Lie? = nil) {
         state.withLock { state in
@@ -141,9 +139,7 @@ final class SimulationClock: Sendable {
 
     private let state: Mutex<State>
 
-    init(_ start: Timestamp) {
-        state = Mutex(State(time: start))
-    }
+    init(_ start: Timestamp) { state = Mutex(State(time: start)) }
 
     /// The time on the clock, including the clock's error.
     var now: Timestamp { state.withLock { Timestamp(milliseconds: $0.time.milliseconds + $0.error) } }

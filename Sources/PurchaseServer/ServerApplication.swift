@@ -9,6 +9,7 @@ import HummingbirdCore
 public import Logging
 import NIOCore
 import NIOPosix
+import OutgoingHTTP
 import PurchaseLedger
 import ServiceLifecycle
 import UnixSignals
@@ -95,7 +96,8 @@ public struct ServerApplication: Sendable {
         case console
     }
 
-    /// Serves until the process receives SIGTERM or SIGINT, see ``endsBySignal``. Then lets running requests finish.
+    /// Serves until the process receives SIGTERM or SIGINT, see ``endsBySignal``, or the task is cancelled. Then lets
+    /// running requests finish.
     ///
     /// - Parameters:
     ///   - port: The port, from 0 to 65535. 0 takes any free port, for `healthPort` too.
@@ -155,7 +157,8 @@ public struct ServerApplication: Sendable {
             },
             gracefulShutdownSignals: endsBySignal ? [.sigterm, .sigint] : [], logger: logger)
         configuration.maximumGracefulShutdownDuration = bounds.shutdown
-        try await ServiceGroup(configuration: configuration).run()
+        let group = ServiceGroup(configuration: configuration)
+        try await runEnding(clock, { try await group.run() }, by: { await group.triggerGracefulShutdown() })
     }
 
     /// A separate thread, so that the server answers health checks while all other threads are busy. Like the threads

@@ -6,6 +6,7 @@ import Hummingbird
 import HummingbirdCore
 public import Logging
 import NIOCore
+import OutgoingHTTP
 import ServiceLifecycle
 import UnixSignals
 
@@ -69,13 +70,7 @@ public struct SimulatorServer: Sendable {
             gracefulShutdownSignals: endsBySignal ? [.sigterm, .sigint] : [], logger: logger)
         configuration.maximumGracefulShutdownDuration = SimulatorBounds.shutdown
         let group = ServiceGroup(configuration: configuration)
-        // A cancelled listener of SwiftNIO ends the process if it has accepted a connection that nobody serves yet.
-        let running = Task { try await group.run() }
-        try await withTaskCancellationHandler {
-            try await running.value
-        } onCancel: {
-            Task { await group.triggerGracefulShutdown() }
-        }
+        try await runEnding(clock, { try await group.run() }, by: { await group.triggerGracefulShutdown() })
     }
 
     private func service(_ listener: SimulatorListener, onListening: @escaping @Sendable (Int) -> Void) -> any Service {

@@ -5,6 +5,7 @@ import AppStoreSimulator
 import Foundation
 import HTTPTypes
 import Logging
+import NIOPosix
 import PurchaseServer
 import ReceiptCoding
 import Synchronization
@@ -331,6 +332,16 @@ import Testing
                 ids.insert(String(id.1))
             }
             #expect(ids.count == 3, "\(ids)")
+        }
+    }
+
+    /// A cancelled listener of SwiftNIO ends the process if it has accepted a connection that nobody serves yet.
+    @Test func `a server whose task is cancelled ends while clients connect`() async throws {
+        for _ in 0..<20 {
+            try await withServer(ServerBounds()) { running in
+                let bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+                for _ in 0..<64 { _ = bootstrap.connect(host: "127.0.0.1", port: running.port) }
+            }
         }
     }
 

@@ -21,9 +21,7 @@ final class ByteBudget: Sendable {
 
     /// Reserves `count` bytes for a body if so many bytes are free. A client gets at most a quarter of the budget, so
     /// that no single client takes the whole budget.
-    func reserve(_ count: Int, for client: IPAddress?) -> Bool {
-        reserve(count, for: client, evenAlone: false)
-    }
+    func reserve(_ count: Int, for client: IPAddress?) -> Bool { reserve(count, for: client, evenAlone: false) }
 
     /// Reserves `count` bytes for an answer before it is made.
     ///

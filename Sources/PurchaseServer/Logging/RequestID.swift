@@ -11,9 +11,7 @@ final class RequestIDs: Sendable {
     private let count = Atomic<UInt64>(0)
 
     /// - Parameter seed: A random number, so that ids differ from the ids before a restart.
-    init(seed: UInt64) {
-        prefix = String(seed, radix: 16) + "-"
-    }
+    init(seed: UInt64) { prefix = String(seed, radix: 16) + "-" }
 
     /// The id in the header fields, or a new id.
     func id(_ headers: HTTPFields) -> String {

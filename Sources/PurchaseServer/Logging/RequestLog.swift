@@ -37,9 +37,7 @@ final class RequestLogState: Sendable {
     fileprivate let sampler = Sampler()
 
     /// - Parameter seed: A random number, so that ids differ from the ids before a restart.
-    init(seed: UInt64) {
-        ids = RequestIDs(seed: seed)
-    }
+    init(seed: UInt64) { ids = RequestIDs(seed: seed) }
 }
 
 /// Gives each request an id, turns errors into responses, and writes a log line for each response.

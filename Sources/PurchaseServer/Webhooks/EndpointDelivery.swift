@@ -246,9 +246,7 @@ private final class SharedPlan: Sendable {
 
     private let state: Mutex<State>
 
-    init(_ plan: DeliveryPlan) {
-        state = Mutex(State(plan: plan))
-    }
+    init(_ plan: DeliveryPlan) { state = Mutex(State(plan: plan)) }
 
     /// Lets events begin until a time.
     func open(until end: Timestamp) { state.withLock { $0.end = end } }

@@ -9,9 +9,7 @@ package final class WebhookIDs: Sendable {
 
     /// - Parameter seed: A random number, so that no other server, and no server after a restart, gives the same ids.
     ///   The secret of an endpoint follows from its id, so a new endpoint must not get the id of a removed endpoint.
-    package init(seed: UInt64) {
-        prefix = String(seed, radix: 36)
-    }
+    package init(seed: UInt64) { prefix = String(seed, radix: 36) }
 
     /// A new id: lower-case letters and digits.
     package func next() -> String {
