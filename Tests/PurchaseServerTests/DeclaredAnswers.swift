@@ -60,10 +60,21 @@ struct AnswerSchemas: Sendable {
 
     private static let file = Project.root.appending(path: "docs/openapi.json")
 
-    let document: JSONValue
+    private let paths: JSONValue?
+    /// The parts of the document that others refer to.
+    private let components: [String: JSONValue]
+
+    init(document: JSONValue) {
+        paths = document["paths"]
+        let sections = document["components"]?.members ?? []
+        let parts = sections.flatMap { section in
+            (section.value.members ?? []).map { ("#/components/\(section.name)/\($0.name)", $0.value) }
+        }
+        components = Dictionary(parts) { first, _ in first }
+    }
 
     func faults(in answer: JSONValue, of route: APIRoute, _ status: HTTPResponse.Status) -> [String] {
-        let responses = document["paths"]?[route.path]?[route.method.rawValue.lowercased()]?["responses"]
+        let responses = paths?[route.path]?[route.method.rawValue.lowercased()]?["responses"]
         let codes = ["\(status.code)", "\(status.code / 100)XX"]
         guard let response = codes.lazy.compactMap({ responses?[$0] }).first.map(resolved) else {
             return ["docs/openapi.json lacks the status"]
@@ -109,8 +120,7 @@ struct AnswerSchemas: Sendable {
 
     /// The schema or response itself, in place of a reference.
     private func resolved(_ value: JSONValue) -> JSONValue {
-        guard let reference = value["$ref"]?.string else { return value }
-        return reference.split(separator: "/").dropFirst().reduce(document) { $0[String($1)] ?? .null }
+        value["$ref"]?.string.map { components[$0] ?? .null } ?? value
     }
 }
 

@@ -25,7 +25,8 @@ import Testing
         let store: TestStore
         let storage: any LedgerStorage
         let ledger: Ledger
-        var server: ServerApplication
+        var server: ServerApplication { didSet { application = checkedApplication(of: server) } }
+        private var application: Application<DeclaredAnswers>
         var keys: [APIKey.Role: String]
 
         /// - Parameter change: A change to the verifier.
@@ -52,6 +53,7 @@ import Testing
             server = ServerApplication(
                 ledger: service, bounds: bounds, requestSeed: 0xabc, now: { LedgerRoutesTests.now }, clock: clock,
                 logger: .quiet)
+            application = checkedApplication(of: server)
             var random = SeededRandom(seed: 1)
             var keys: [APIKey.Role: String] = [:]
             for role in APIKey.Role.allCases {
@@ -115,7 +117,6 @@ import Testing
         ) async throws -> TestResponse {
             var headers: HTTPFields = key.map { [.authorization: "Bearer \(keys[$0] ?? "")"] } ?? [:]
             if let name = HTTPField.Name("Quittance-Customer-Token") { headers[name] = token }
-            let application = checkedApplication(of: server)
             return try await application.test(.router) { [headers] client in
                 try await client.execute(uri: path, method: method, headers: headers, body: ByteBuffer(string: body))
             }

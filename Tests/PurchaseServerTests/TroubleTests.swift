@@ -28,6 +28,7 @@ private final class TroubledServer: Sendable {
     private let clock = Clock()
     private let store: TestStore
     private let server: ServerApplication
+    private let application: Application<DeclaredAnswers>
     private let folder: TemporaryFolder
 
     init(
@@ -53,6 +54,7 @@ private final class TroubledServer: Sendable {
         logger.logLevel = .trace
         let clock = clock
         server = ServerApplication(ledger: service, requestSeed: 1, now: { clock.now }, logger: logger)
+        application = checkedApplication(of: server)
     }
 
     func pass(_ milliseconds: Int64) { clock.pass(milliseconds) }
@@ -69,7 +71,7 @@ private final class TroubledServer: Sendable {
         _ method: HTTPRequest.Method, _ path: String, _ body: String = "", key: String? = nil
     ) async throws -> (status: Int, json: JSONValue) {
         let headers: HTTPFields = [.authorization: "Bearer \(key ?? self.key)"]
-        return try await checkedApplication(of: server).test(.router) { client in
+        return try await application.test(.router) { client in
             let response = try await client.execute(
                 uri: path, method: method, headers: headers, body: ByteBuffer(string: body))
             return (response.status.code, try JSONValue(parsing: response.body.readableBytesView))

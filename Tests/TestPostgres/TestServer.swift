@@ -42,9 +42,7 @@ final class TestServer: Sendable {
             as=(runuser -u postgres --)
         fi
         as_user() { "${as[@]}" "$@"; }
-        # The folder of PostgreSQL's programs.
-        bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -1)
-        [ -x "${bin:-}/initdb" ] || bin=$(dirname "$(command -v initdb)")
+        bin=\#(TestPostgres.programs)
         # Who waits for the end of the tests' output does not wait for the removal of hundreds of databases.
         finish() {
             exec >/dev/null 2>&1

@@ -53,13 +53,17 @@ extension Operation {
 
     /// The usage, folded so that its lines fit on a terminal of 80 columns.
     private var usage: String {
-        let parts = ["quittance", command] + fields.compactMap(\.usage) + ["[options]"]
-        return parts.dropFirst().reduce(into: parts[0]) { text, part in
+        var lines = ["quittance"]
+        for part in [command] + fields.compactMap(\.usage) + ["[options]"] {
             // “USAGE: ” stands before the first line.
-            let room = text.contains("\n") ? 80 : 73
-            let line = text.split(separator: "\n").last ?? ""
-            text += line.count + part.count < room ? " \(part)" : "\n    \(part)"
+            let room = lines.count > 1 ? 80 : 73
+            if lines[lines.count - 1].count + part.count < room {
+                lines[lines.count - 1] += " \(part)"
+            } else {
+                lines.append("    \(part)")
+            }
         }
+        return lines.joined(separator: "\n")
     }
 }
 

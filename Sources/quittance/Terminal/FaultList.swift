@@ -12,9 +12,7 @@ struct FaultList {
     /// Prints the faults on standard error.
     ///
     /// - Parameter rest: A way to list the omitted faults: a sentence without its period.
-    func print(all: Bool = false, rest: String) {
-        lines(all: all, rest: rest).forEach(Terminal.report)
-    }
+    func print(all: Bool = false, rest: String) { lines(all: all, rest: rest).forEach(Terminal.report) }
 
     func lines(all: Bool = false, rest: String) -> [String] {
         let shown = all ? faults[...] : faults.prefix(Self.listed)

@@ -75,9 +75,7 @@ enum Terminal {
     }
 
     /// Writes a line to standard error.
-    @Sendable static func printError(_ message: String) {
-        writeError(Array("\(message)\n".utf8))
-    }
+    @Sendable static func printError(_ message: String) { writeError(Array("\(message)\n".utf8)) }
 
     /// Writes a sentence to standard error, after the program's name.
     static func report(_ sentence: String) { printError("quittance: \(sentence)") }
