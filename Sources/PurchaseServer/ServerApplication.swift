@@ -96,8 +96,8 @@ public struct ServerApplication: Sendable {
         case console
     }
 
-    /// Serves until the process receives SIGTERM or SIGINT, see ``endsBySignal``, or the task is cancelled. Then lets
-    /// running requests finish.
+    /// Serves until the process receives SIGTERM or SIGINT, see ``endsBySignal``. Then lets running requests finish. If
+    /// the task is cancelled, they have five seconds.
     ///
     /// - Parameters:
     ///   - port: The port, from 0 to 65535. 0 takes any free port, for `healthPort` too.
