@@ -239,16 +239,17 @@ extension LedgerStorageContract {
                 try trial.expect(times, is: [Sample.time(6), Sample.time(6)], "The event's time")
                 try await trial.commit { $0.events = [Sample.event("new")] }
             }
-            let epoch = old[1].epoch
-            for number in [3, 4, 5] as [Int64] {
-                let error = try await trial.error(after: EventCursor(number, epoch: epoch))
-                try trial.expect(error, is: .lost(oldest: old[1]), "The lost cursor \(number)")
+            let epochs = try await trial.first.marks().epochs["com.example.one"] ?? EventEpochs()
+            // The numbers of an epoch may have gaps, also at its end.
+            let last = epochs.all.first?.last ?? 0
+            for number in last + 1...last + 3 {
+                let error = try await trial.error(after: EventCursor(number, epoch: old[1].epoch))
+                try trial.expect(error, is: .lost(oldest: epochs.cursor(last)), "The lost cursor \(number)")
             }
             let all = try await trial.page(after: nil).events.compactMap(\.cursor)
             try trial.expect(Array(all.prefix(2)), is: old, "Cursors of earlier events")
             try trial.expect(Set(all.map(\.epoch)).count, is: 3, "Epochs")
-            let marks = try await trial.first.marks().epochs["com.example.one"]
-            try trial.expect(marks?.all.map(\.last), is: [2, 4, nil], "The last numbers of the epochs")
+            try trial.expect(all.compactMap(\.number).map(epochs.cursor), is: all, "Cursors in their epochs")
             let new = try await trial.page(after: old[1]).events.map(\.content?.detail)
             try trial.expect(new, is: [nil, "new", nil, "new"], "New events")
         },
@@ -341,7 +342,7 @@ extension LedgerStorageContract {
             try trial.expect(try await trial.second.eraseEvents(before: Sample.time(9), limit: 9), is: 2, "Erased")
             let found = try await trial.first.marks()
             try trial.expect(found.erasedEvents["com.example.one"], is: last, "The last erased event")
-            try trial.expect(found.lastEvent, is: last ?? 0, "The last event, although erased")
+            try trial.expect(found.lastEvent >= last ?? 0, "The mark is below the last event")
             try trial.expect(found.lastCustomer > 5001, "The mark of customers is not above the last customer")
         },
     ]
