@@ -28,10 +28,8 @@ import Testing
     static func run(
         _ arguments: [String], input: [UInt8] = [], environment: [String: String] = [:]
     ) throws -> Outcome {
-        // The suite's own variables are not settings of the program.
-        let own = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("QUITTANCE_") }
         let outcome = try TestProcess.run(
-            [program.path] + arguments, environment: own.merging(environment) { $1 }, input: input)
+            [program.path] + arguments, environment: TestProcess.environment.merging(environment) { $1 }, input: input)
         return Outcome(status: outcome.status, output: outcome.output, error: outcome.error)
     }
 

@@ -23,7 +23,7 @@ struct ManualTests {
         try PackagingScript.inFolder { folder in
             let page = folder.appending(path: "quittance.1")
             try Data(roff.utf8).write(to: page)
-            let environment = ProcessInfo.processInfo.environment.merging(
+            let environment = TestProcess.environment.merging(
                 ["MANWIDTH": "80", "LC_ALL": "C.UTF-8", "MANPAGER": "cat"]) { $1 }
             let shown = try TestProcess.run(["man", "--warnings=w", "-l", page.path], environment: environment)
             #expect(shown.status == 0)

@@ -46,9 +46,9 @@ struct PythonClients: Sendable {
         return outcome.output
     }
 
-    /// The suite's own variables are not settings of the program.
+    /// Scripts find the program by its name.
     private static let environment: [String: String] = {
-        var variables = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("QUITTANCE_") }
+        var variables = TestProcess.environment
         let program = CommandLineTests.program.deletingLastPathComponent().path
         // Scripts of the sources leave no files beside them.
         variables["PYTHONDONTWRITEBYTECODE"] = "1"

@@ -23,7 +23,7 @@ final class TestServer: Sendable {
     ///   - arguments: The arguments of the script.
     init(_ script: String, _ arguments: [String] = []) throws {
         let text = [Self.begin, script, Self.obey].joined(separator: "\n")
-        let environment = ProcessInfo.processInfo.environment.merging(
+        let environment = TestProcess.environment.merging(
             ["TMPDIR": FileManager.default.temporaryDirectory.path]
         ) { $1 }
         process = try TestProcess(
@@ -42,7 +42,7 @@ final class TestServer: Sendable {
             as=(runuser -u postgres --)
         fi
         as_user() { "${as[@]}" "$@"; }
-        bin=\#(TestPostgres.programs)
+        bin='\#(TestPostgres.programs)'
         # Who waits for the end of the tests' output does not wait for the removal of hundreds of databases.
         finish() {
             exec >/dev/null 2>&1

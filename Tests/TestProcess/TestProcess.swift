@@ -25,6 +25,9 @@ package final class TestProcess: Sendable {
         package var reason: String
     }
 
+    /// The environment without the suite's own variables, such as QUITTANCE_SOAK: the program refuses unknown settings.
+    package static let environment = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("QUITTANCE_") }
+
     package let id: pid_t
     /// The other ends of pipes.
     package let (input, output): (FileHandle?, FileHandle?)
@@ -38,7 +41,7 @@ package final class TestProcess: Sendable {
     /// - Throws: ``CannotStart``
     package init(
         _ command: [String], in folder: URL? = nil,
-        environment: [String: String] = ProcessInfo.processInfo.environment, input: Stream = .none,
+        environment: [String: String] = TestProcess.environment, input: Stream = .none,
         output: Stream = .none, error: Stream = .none
     ) throws {
         var actions = posix_spawn_file_actions_t()
@@ -140,7 +143,7 @@ extension TestProcess {
     /// - Throws: ``CannotStart``
     package static func run(
         _ command: [String], in folder: URL? = nil,
-        environment: [String: String] = ProcessInfo.processInfo.environment, input: [UInt8] = []
+        environment: [String: String] = TestProcess.environment, input: [UInt8] = []
     ) throws -> Outcome {
         // Files instead of pipes: the program would wait if a pipe were full.
         let name = FileManager.default.temporaryDirectory.appending(path: "run-\(UUID().uuidString)").path
