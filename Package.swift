@@ -121,6 +121,7 @@ let package = Package(
                 "AppStoreAPI", "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "PurchaseLedger",
                 "PurchaseLedgerTesting", "Reconciliation",
             ]),
+        .target(name: "Listening", dependencies: [logging, nioCore, serviceLifecycle]),
         .target(name: "OutgoingHTTP", dependencies: [asyncHTTPClient, nioCore, nioHTTP1, nioPosix, nioSSL]),
         .target(name: "CConsole", exclude: ["files"]),
         .target(name: "COpenAPI"),
@@ -128,19 +129,22 @@ let package = Package(
             name: "PurchaseServer",
             dependencies: [
                 "AppStoreAPI", "AppStoreModel", "AppStoreTrust", "CConsole", "COpenAPI", "InputForms",
-                "OutgoingHTTP", "PurchaseLedger", "ReceiptCoding", "Reconciliation", crypto, nioHTTPTypes, nioSSL,
+                "Listening", "OutgoingHTTP", "PurchaseLedger", "ReceiptCoding", "Reconciliation", crypto, nioHTTPTypes,
+                nioSSL,
             ] + network),
         .target(
             name: "SimulatorServer",
-            dependencies: ["AppStoreModel", "AppStoreSimulator", "OutgoingHTTP", crypto, nioHTTPTypes] + network),
+            dependencies: [
+                "AppStoreModel", "AppStoreSimulator", "Listening", "OutgoingHTTP", crypto, nioHTTPTypes,
+            ] + network),
         .target(name: "CBuildCommit"),
         .executableTarget(
             name: "quittance",
             dependencies: [
                 "AppStoreAPI", "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "CBuildCommit", "InputForms",
-                .target(name: "LedgerPostgres", condition: postgres), "LedgerSQLite", "OutgoingHTTP", "PurchaseLedger",
-                "PurchaseServer", "ReceiptCoding", "Reconciliation", "SimulatorServer", argumentParser, asyncHTTPClient,
-                logging, nioCore, nioHTTP1, serviceLifecycle, unixSignals,
+                .target(name: "LedgerPostgres", condition: postgres), "LedgerSQLite", "Listening", "OutgoingHTTP",
+                "PurchaseLedger", "PurchaseServer", "ReceiptCoding", "Reconciliation", "SimulatorServer",
+                argumentParser, asyncHTTPClient, logging, nioCore, nioHTTP1, serviceLifecycle, unixSignals,
             ]),
         .target(name: "TestData", path: "Tests/TestData"),
         .target(name: "TestPostgres", dependencies: ["TestProcess"], path: "Tests/TestPostgres"),
@@ -227,7 +231,8 @@ let package = Package(
             name: "PurchaseServerTests",
             dependencies: [
                 "AppStoreAPI", "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "LedgerPostgres", "LedgerSQLite",
-                "PurchaseLedger", "PurchaseLedgerTesting", "PurchaseServer", "ReceiptCoding", "Reconciliation",
+                "Listening", "PurchaseLedger", "PurchaseLedgerTesting", "PurchaseServer", "ReceiptCoding",
+                "Reconciliation",
                 "TestData", "TestPostgres", "TestProcess", "TestWorld", crypto, httpTypes, hummingbird,
                 hummingbirdTesting, logging, nioCore, nioPosix, serviceLifecycle,
                 asn1, x509,

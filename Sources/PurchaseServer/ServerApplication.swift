@@ -6,10 +6,10 @@ import AppStoreTrust
 import HTTPTypes
 public import Hummingbird
 import HummingbirdCore
+import Listening
 public import Logging
 import NIOCore
 import NIOPosix
-import OutgoingHTTP
 import PurchaseLedger
 import ServiceLifecycle
 import UnixSignals
@@ -97,7 +97,7 @@ public struct ServerApplication: Sendable {
     }
 
     /// Serves until the process receives SIGTERM or SIGINT, see ``endsBySignal``. Then lets running requests finish. If
-    /// the task is cancelled, they have five seconds.
+    /// the task is cancelled, they have five seconds, and all else is cancelled at once.
     ///
     /// - Parameters:
     ///   - port: The port, from 0 to 65535. 0 takes any free port, for `healthPort` too.
@@ -115,8 +115,7 @@ public struct ServerApplication: Sendable {
         var services: [any Service] = []
         if let healthPort {
             let address = ListeningAddress(hostname: healthHostname ?? hostname, port: healthPort)
-            let settings = ListeningSettings(
-                hostname: healthHostname == nil ? "hostname" : "healthHostname", port: "healthPort")
+            let settings = (healthHostname == nil ? "hostname" : "healthHostname", "healthPort")
             let counter = ConnectionCounter(bounds.ofHealth, setting: "healthConnections", clock: clock, logger: logger)
             services.append(
                 application(settings, logged().add(routesOfHealthPort), address, Self.healthLoops, counter) {
@@ -124,19 +123,19 @@ public struct ServerApplication: Sendable {
                 })
         }
         let address = ListeningAddress(hostname: hostname, port: port)
-        let settings = ListeningSettings(hostname: "hostname", port: "port")
         // The connections of the console count too, so that the bound on memory stays.
         let counter = ConnectionCounter(bounds, clock: clock, logger: logger)
         let loops = MultiThreadedEventLoopGroup.singleton
         if let ledger, let consolePort {
             services.append(
                 application(
-                    ListeningSettings(hostname: "hostname", port: "consolePort"),
+                    ("hostname", "consolePort"),
                     logged(with: ConsoleHeaders()).add(ConsoleRoutes.routes + operations(ledger)),
                     ListeningAddress(hostname: hostname, port: consolePort), loops, counter
                 ) { onListening(.console, $0) })
         }
-        services.append(application(settings, router(), address, loops, counter) { onListening(.requests, $0) })
+        services.append(
+            application(("hostname", "port"), router(), address, loops, counter) { onListening(.requests, $0) })
         if let ledger {
             services.append(JobService(ledger, now: now, clock: clock, logger: logger))
             services.append(housekeeping(ledger))
@@ -156,9 +155,9 @@ public struct ServerApplication: Sendable {
                 .init(service: NamedService(service: $0), failureTerminationBehavior: .gracefullyShutdownGroup)
             },
             gracefulShutdownSignals: endsBySignal ? [.sigterm, .sigint] : [], logger: logger)
-        configuration.maximumGracefulShutdownDuration = bounds.shutdown
-        let group = ServiceGroup(configuration: configuration)
-        try await runEnding(clock, { try await group.run() }, by: { await group.triggerGracefulShutdown() })
+        // Webhooks, which are shut down before the requests, have two seconds.
+        configuration.maximumGracefulShutdownDuration = max(bounds.requestTimeout, .seconds(3))
+        try await ServiceGroup(configuration: configuration).run()
     }
 
     /// A separate thread, so that the server answers health checks while all other threads are busy. Like the threads
@@ -167,8 +166,8 @@ public struct ServerApplication: Sendable {
     private static let healthLoops = MultiThreadedEventLoopGroup(numberOfThreads: 1)
 
     private func application(
-        _ settings: ListeningSettings, _ router: Router<BasicRequestContext>, _ address: ListeningAddress,
-        _ loops: any EventLoopGroup, _ counter: ConnectionCounter,
+        _ settings: (hostname: String, port: String), _ router: Router<BasicRequestContext>,
+        _ address: ListeningAddress, _ loops: any EventLoopGroup, _ counter: ConnectionCounter,
         onListening: @escaping @Sendable (_ port: Int) -> Void
     ) -> some Service {
         let bounds = bounds
@@ -183,7 +182,9 @@ public struct ServerApplication: Sendable {
                 address: .hostname(address.hostname, port: address.port), serverName: Self.serverName),
             onServerRunning: { channel in onListening(channel.localAddress?.port ?? address.port) },
             eventLoopGroupProvider: .shared(loops), logger: quiet)
-        return NamingListener(application: application, settings: settings, address: address)
+        return ListeningService(application, on: address, grace: ServerBounds.grace, clock: clock, logger: quiet) {
+            ListeningError(settings, $0)
+        }
     }
 
     /// The `Server` field of responses (RFC 9110 section 10.2.4).

@@ -3,10 +3,9 @@
 // The shared parts of a simulator's listeners: the context of a request, the report about ready listeners, and errors
 // with the listener's name.
 
-import Foundation
 import Hummingbird
+import Listening
 import NIOCore
-import ServiceLifecycle
 import Synchronization
 
 /// A port of a simulator.
@@ -60,36 +59,10 @@ public struct SimulatorListeningError: Error, CustomStringConvertible {
 
     /// The listener and the message.
     public var description: String { "\(listener.rawValue): \(message)" }
-}
 
-/// Runs a listener. If the listener cannot listen, the error gets the listener's name and address.
-struct NamedListener<Listening: Service>: Service, CustomStringConvertible {
-    /// The log shows services, and must not show the store.
-    var description: String { "the listener \(listener)" }
-    let application: Listening
-    let listener: SimulatorListener
-    let hostname: String
-    let port: Int
-
-    func run() async throws {
-        do {
-            try await application.run()
-        } catch let error as IOError {
-            throw failure(error.errnoCode)
-        } catch is SocketAddressError.UnknownHost {
-            throw SimulatorListeningError(
-                listener: listener, isAboutHostname: true,
-                message: "\(address) cannot be listened on: the hostname has no address.")
-        }
+    init(_ listener: SimulatorListener, _ failure: ListeningFailure) {
+        self.listener = listener
+        isAboutHostname = failure.isAboutHostname
+        message = failure.message
     }
-
-    private func failure(_ code: CInt) -> SimulatorListeningError {
-        let reason =
-            code == EADDRINUSE ? "is in use" : "cannot be listened on: \(String(cString: strerror(code)))"
-        return SimulatorListeningError(
-            listener: listener, isAboutHostname: code == EADDRNOTAVAIL, message: "\(address) \(reason).")
-    }
-
-    /// The address as in a URL: an IPv6 address is in brackets (RFC 3986 section 3.2.2).
-    private var address: String { hostname.contains(":") ? "[\(hostname)]:\(port)" : "\(hostname):\(port)" }
 }

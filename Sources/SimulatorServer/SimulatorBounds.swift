@@ -24,8 +24,8 @@ package enum SimulatorBounds {
     /// clients.
     static let silence = Duration.seconds(60)
 
-    /// The time for which shutdown waits for running requests. It suffices, because requests take milliseconds.
-    /// Requests with a withheld response end at once.
+    /// The time for which a shutdown, and then each listener, waits for running requests. It suffices, because requests
+    /// take milliseconds. Requests with a withheld response end at once.
     static let shutdown = Duration.seconds(2)
 
     /// The longest time for which a command waits for answers to its notifications. Many clients wait a minute for a

@@ -4,9 +4,9 @@ public import AppStoreModel
 public import AppStoreSimulator
 import Hummingbird
 import HummingbirdCore
+import Listening
 public import Logging
 import NIOCore
-import OutgoingHTTP
 import ServiceLifecycle
 import UnixSignals
 
@@ -69,8 +69,7 @@ public struct SimulatorServer: Sendable {
             },
             gracefulShutdownSignals: endsBySignal ? [.sigterm, .sigint] : [], logger: logger)
         configuration.maximumGracefulShutdownDuration = SimulatorBounds.shutdown
-        let group = ServiceGroup(configuration: configuration)
-        try await runEnding(clock, { try await group.run() }, by: { await group.triggerGracefulShutdown() })
+        try await ServiceGroup(configuration: configuration).run()
     }
 
     private func service(_ listener: SimulatorListener, onListening: @escaping @Sendable (Int) -> Void) -> any Service {
@@ -87,7 +86,11 @@ public struct SimulatorServer: Sendable {
                 address: .hostname(hostname, port: port), serverName: nil,
                 availableConnectionsDelegate: .maximum(SimulatorBounds.connections, logger: logger)),
             onServerRunning: { channel in onListening(channel.localAddress?.port ?? port) }, logger: quiet)
-        return NamedListener(application: application, listener: listener, hostname: hostname, port: port)
+        let address = ListeningAddress(hostname: hostname, port: port)
+        return ListeningService(application, on: address, grace: SimulatorBounds.shutdown, clock: clock, logger: quiet)
+        {
+            SimulatorListeningError(listener, $0)
+        }
     }
 
     private func responder(_ listener: SimulatorListener) -> CallbackResponder<ChannelContext> {

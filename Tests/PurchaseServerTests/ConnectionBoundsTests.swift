@@ -4,12 +4,14 @@ import AppStoreModel
 import AppStoreSimulator
 import Foundation
 import HTTPTypes
+import Listening
 import Logging
 import NIOPosix
 import PurchaseServer
 import ReceiptCoding
 import Synchronization
 import TestData
+import TestProcess
 import TestWorld
 import Testing
 
@@ -340,9 +342,41 @@ import Testing
         for _ in 0..<20 {
             try await withServer(ServerBounds()) { running in
                 let bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-                for _ in 0..<64 { _ = bootstrap.connect(host: "127.0.0.1", port: running.port) }
+                for port in [running.port, running.healthPort] {
+                    for _ in 0..<64 { _ = bootstrap.connect(host: "127.0.0.1", port: port) }
+                }
             }
         }
+    }
+
+    /// On a clock that stands still the running request is never cancelled.
+    @Test func `a cancelled server closes all its ports at once, and still answers a running request`() async throws {
+        let server = ServerApplication(
+            requestSeed: 1, now: { LedgerRoutesTests.now }, clock: StandingClock(),
+            logger: Logger(label: "test") { _ in LogLines() })
+        let (listeners, listening) = AsyncStream.makeStream(of: ServerApplication.Listener.self)
+        let ports = [TestPort.unused(), TestPort.unused()]
+        let running = Task {
+            try await server.run(hostname: "127.0.0.1", port: ports[0], healthPort: ports[1]) { listener, _ in
+                listening.yield(listener)
+            }
+        }
+        var iterator = listeners.makeAsyncIterator()
+        for _ in ports { _ = await iterator.next() }
+        let client = try await RawClient(port: ports[0])
+        await client.send(
+            "POST /verifyReceipt HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
+        #expect(await client.answer(endingWith: "\r\n\r\n") == "HTTP/1.1 100 Continue\r\n\r\n")
+        running.cancel()
+        for port in ports {
+            while let other = try? await RawClient(port: port) {
+                await other.close()
+                try await pause()
+            }
+        }
+        await client.send("{}")
+        #expect(await client.rest().hasPrefix("HTTP/1.1 200"))
+        try? await running.value
     }
 
     @Test func `an address on which the server cannot listen is reported with its setting`() async throws {
@@ -384,13 +418,6 @@ import Testing
                 #expect(response.contains("\r\nServer: quittance/\(ServerApplication.version)\r\n"), "\(response)")
             }
         }
-    }
-
-    @Test(arguments: [(1, 60), (60, 1), (3600, 3600)])
-    func `the shutdown timeout is longer than a running request may take`(body: Int64, request: Int64) {
-        var bounds = ServerBounds()
-        (bounds.bodyTimeout, bounds.requestTimeout) = (.seconds(body), .seconds(request))
-        #expect(bounds.shutdown > bounds.requestTimeout)
     }
 
     @Test(arguments: [

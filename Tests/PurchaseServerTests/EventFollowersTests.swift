@@ -389,13 +389,3 @@ import Testing
         #expect(try Self.page(try await waiting.1).kinds == ["customer.aliasAdded"])
     }
 }
-
-/// A clock that stands still. A task that sleeps wakes only if it is cancelled.
-private struct StandingClock: Clock {
-    var now: VirtualClock.Instant { VirtualClock.Instant(offset: .zero) }
-    var minimumResolution: Duration { .zero }
-
-    func sleep(until deadline: VirtualClock.Instant, tolerance: Duration?) async throws {
-        try await Task.sleep(for: .seconds(86_400))
-    }
-}

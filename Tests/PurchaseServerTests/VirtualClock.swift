@@ -30,3 +30,13 @@ final class VirtualClock: Clock {
         try await Task.sleep(for: .microseconds(1))
     }
 }
+
+/// A clock that stands still. A task that sleeps wakes only if it is cancelled.
+struct StandingClock: Clock {
+    var now: VirtualClock.Instant { VirtualClock.Instant(offset: .zero) }
+    var minimumResolution: Duration { .zero }
+
+    func sleep(until deadline: VirtualClock.Instant, tolerance: Duration?) async throws {
+        try await Task.sleep(for: .seconds(86_400))
+    }
+}

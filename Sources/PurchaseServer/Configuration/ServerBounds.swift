@@ -45,8 +45,8 @@ public struct ServerBounds: Sendable {
     /// second at most. Further connections are closed without an answer.
     package static let refusedConnections = 50
 
-    /// The longest duration of a shutdown: as long as a running request may take, and 5 seconds for all other tasks.
-    package var shutdown: Duration { requestTimeout + .seconds(5) }
+    /// The time for running requests once all else is cancelled, because a shutdown has taken the request timeout.
+    static let grace = Duration.seconds(5)
 
     /// The longest wait for an event. The last five seconds of the request timeout are left for the response.
     package var maxWait: Duration { max(.zero, requestTimeout - .seconds(5)) }

@@ -3,6 +3,7 @@
 public import AppStoreModel
 package import AppStoreTrust
 import Crypto
+import Listening
 public import Logging
 public import PurchaseLedger
 

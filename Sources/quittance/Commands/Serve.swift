@@ -6,6 +6,7 @@ import AppStoreSimulator
 import AppStoreTrust
 import ArgumentParser
 import Dispatch
+import Listening
 import Logging
 import PurchaseLedger
 import PurchaseServer

@@ -5,6 +5,7 @@
 import AppStoreModel
 import AsyncHTTPClient
 import Foundation
+import Listening
 import NIOCore
 import NIOHTTP1
 import OutgoingHTTP

@@ -3,6 +3,7 @@
 import AppStoreModel
 import AppStoreSimulator
 import Foundation
+import Listening
 import Logging
 import PurchaseServer
 import SimulatorServer
