@@ -154,6 +154,12 @@ extension URL {
     }
 }
 
+/// Whether a request failed before it was sent, so that nobody has done what it asked for.
+package func isUnsent(_ error: any Error) -> Bool {
+    error is NIOConnectionError || error as? HTTPClientError == .connectTimeout
+        || (error as? IOError)?.errnoCode == ECONNREFUSED
+}
+
 /// The reason why a request failed, in words for people: `connection refused` instead of a list of all attempts.
 ///
 /// - Parameter error: The error thrown by the client.

@@ -9,7 +9,7 @@ import Testing
 
 /// Tests what commands make of servers that answer otherwise than ours.
 @Suite(.timeLimit(.minutes(60))) struct OtherServerTests {
-    /// Gives each request the same answer.
+    /// Gives each request the same answer; closes the connection if the status is 0.
     private final class Handler: ChannelInboundHandler, Sendable {
         typealias InboundIn = HTTPServerRequestPart
         typealias OutboundOut = HTTPServerResponsePart
@@ -20,6 +20,7 @@ import Testing
 
         func channelRead(context: ChannelHandlerContext, data: NIOAny) {
             guard case .end = unwrapInboundIn(data) else { return }
+            guard status > 0 else { return context.close(promise: nil) }
             let headers: HTTPHeaders = ["Content-Length": "\(body.utf8.count)"]
             let head = HTTPResponseHead(version: .http1_1, status: .init(statusCode: status), headers: headers)
             context.write(wrapOutboundOut(.head(head)), promise: nil)
@@ -124,6 +125,14 @@ import Testing
             let outcome = try Self.run("app-store refunds 1", address)
             let hint = "quittance: No. Only one environment was asked: pass --environment for the other.\n"
             #expect(outcome.status == 1 && outcome.error == hint, "\(outcome)")
+        }
+    }
+
+    @Test(arguments: [("http://127.0.0.1:1", false), (nil, true)] as [(String?, Bool)])
+    func `a change may have been made if the request was sent, and only then`(away: String?, mayBe: Bool) async throws {
+        try await Self.withServer(0, "") { address in
+            let outcome = try Self.run("grants make anna --entitlement pro --forever --why a", away ?? address)
+            #expect(outcome.status == 2 && outcome.error.contains("may have done it") == mayBe, "\(outcome)")
         }
     }
 

@@ -144,7 +144,7 @@ struct ServerConnection {
         do {
             answer = try await Self.client.answer(to: request, within: Self.timeout + wait, upTo: Self.answerLimit)
         } catch {
-            let rest = method == "GET" ? "" : " The server may have done it all the same."
+            let rest = method == "GET" || isUnsent(error) ? "" : " The server may have done it all the same."
             Terminal.printError("quittance: \(address) does not answer: \(reason(of: error)).\(rest)")
             throw ExitCode(2)
         }
