@@ -10,7 +10,7 @@ import Testing
     private static func run(
         _ script: String, _ variables: [String: String] = [:], in folder: URL = Repository.root
     ) throws -> (status: Int32, output: String) {
-        let environment = ProcessInfo.processInfo.environment.merging(variables) { $1 }
+        let environment = TestProcess.environment.merging(variables) { $1 }
         let outcome = try TestProcess.run(["bash", "-c", script], in: folder, environment: environment)
         return (outcome.status, outcome.output + outcome.error)
     }

@@ -5,7 +5,7 @@
 public struct HighWaterMarks: Hashable, Sendable {
     /// The greatest customer number assigned so far, even if this customer was erased.
     public var lastCustomer: Int64 = 0
-    /// The greatest number in the cursors of all apps, including cursors of erased events.
+    /// At least the greatest number in the cursors of all apps, including cursors of erased events.
     public var lastEvent: Int64 = 0
     /// The number of the last erased event, by the bundle id of every app in the ledger; 0 if no event was erased.
     public var erasedEvents: [String: Int64] = [:]

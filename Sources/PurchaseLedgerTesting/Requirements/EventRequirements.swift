@@ -224,7 +224,7 @@ extension LedgerStorageContract {
             let cursor = try await trial.page(of: "com.example.two", after: nil).events.first?.cursor
             try trial.expect(try await trial.error(after: cursor), is: .invalid, "The other app's cursor")
         },
-        Requirement("Once an epoch began, the numbers not given in the epoch before are lost") { trial in
+        Requirement("Once an epoch began, the numbers after the last of the epoch before are lost") { trial in
             try await trial.commit { $0.events = ["one", "two"].map { Sample.event($0) } }
             let old = try await trial.page(after: nil).events.compactMap(\.cursor)
             for round in 0..<2 {
@@ -240,6 +240,7 @@ extension LedgerStorageContract {
                 try await trial.commit { $0.events = [Sample.event("new")] }
             }
             let epochs = try await trial.first.marks().epochs["com.example.one"] ?? EventEpochs()
+            try trial.expect(epochs.all.map { $0.last == nil }, is: [false, false, true], "The epochs that go on")
             // The numbers of an epoch may have gaps, also at its end.
             let last = epochs.all.first?.last ?? 0
             for number in last + 1...last + 3 {
