@@ -23,13 +23,13 @@ package struct ListeningFailure: Sendable {
     /// A sentence that begins with the address.
     package let message: String
 
-    init(_ address: ListeningAddress, _ code: CInt) {
+    init(_ address: ListeningAddress, errno code: CInt) {
         isAboutHostname = code == EADDRNOTAVAIL
         let reason = code == EADDRINUSE ? "is in use" : "cannot be listened on: \(String(cString: strerror(code)))"
         message = "\(address) \(reason)."
     }
 
-    init(unknown address: ListeningAddress) {
+    init(unknownHostOf address: ListeningAddress) {
         isAboutHostname = true
         message = "\(address) cannot be listened on: the hostname has no address."
     }

@@ -115,7 +115,7 @@ public struct ServerApplication: Sendable {
         var services: [any Service] = []
         if let healthPort {
             let address = ListeningAddress(hostname: healthHostname ?? hostname, port: healthPort)
-            let settings = (healthHostname == nil ? "hostname" : "healthHostname", "healthPort")
+            let settings = (hostname: healthHostname == nil ? "hostname" : "healthHostname", port: "healthPort")
             let counter = ConnectionCounter(bounds.ofHealth, setting: "healthConnections", clock: clock, logger: logger)
             services.append(
                 application(settings, logged().add(routesOfHealthPort), address, Self.healthLoops, counter) {
@@ -129,13 +129,15 @@ public struct ServerApplication: Sendable {
         if let ledger, let consolePort {
             services.append(
                 application(
-                    ("hostname", "consolePort"),
+                    (hostname: "hostname", port: "consolePort"),
                     logged(with: ConsoleHeaders()).add(ConsoleRoutes.routes + operations(ledger)),
                     ListeningAddress(hostname: hostname, port: consolePort), loops, counter
                 ) { onListening(.console, $0) })
         }
         services.append(
-            application(("hostname", "port"), router(), address, loops, counter) { onListening(.requests, $0) })
+            application((hostname: "hostname", port: "port"), router(), address, loops, counter) {
+                onListening(.requests, $0)
+            })
         if let ledger {
             services.append(JobService(ledger, now: now, clock: clock, logger: logger))
             services.append(housekeeping(ledger))
@@ -150,13 +152,15 @@ public struct ServerApplication: Sendable {
         if let simulatorClock { services.append(simulatorClock) }
         var configuration = ServiceGroupConfiguration(
             services: services.map {
-                // If a service fails, the other services are shut down gracefully. If they were cancelled instead, the
-                // listeners would log further errors.
-                .init(service: NamedService(service: $0), failureTerminationBehavior: .gracefullyShutdownGroup)
+                // If a service fails, the others still have their time: requests, and the answers to webhooks. The log
+                // shows the name alone, because a service has the configuration and the ids of customers.
+                .init(
+                    service: $0, failureTerminationBehavior: .gracefullyShutdownGroup,
+                    serviceName: String("\(type(of: $0))".prefix { $0 != "<" }))
             },
             gracefulShutdownSignals: endsBySignal ? [.sigterm, .sigint] : [], logger: logger)
-        // Webhooks, which are shut down before the requests, have two seconds.
-        configuration.maximumGracefulShutdownDuration = max(bounds.requestTimeout, .seconds(3))
+        // The webhooks are shut down before the requests.
+        configuration.maximumGracefulShutdownDuration = max(bounds.requestTimeout, WebhookService.grace + .seconds(1))
         try await ServiceGroup(configuration: configuration).run()
     }
 
@@ -300,14 +304,4 @@ public struct ServerApplication: Sendable {
                 state: requestLogState))
         return router
     }
-}
-
-/// A service that the log shows by its name alone. The library prints services whole at the levels debug and trace,
-/// with the configuration and the ids of customers.
-private struct NamedService: Service, CustomStringConvertible {
-    let service: any Service
-
-    var description: String { String("\(type(of: service))".prefix { $0 != "<" }) }
-
-    func run() async throws { try await service.run() }
 }

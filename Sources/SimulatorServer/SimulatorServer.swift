@@ -62,12 +62,7 @@ public struct SimulatorServer: Sendable {
                 NotificationDeliverer(host: host, environment: environment, clock: clock, logger: logger))
         }
         var configuration = ServiceGroupConfiguration(
-            services: services.map {
-                // If a listener fails, the other listeners shut down gracefully. If they were cancelled instead, they
-                // would log errors.
-                .init(service: $0, failureTerminationBehavior: .gracefullyShutdownGroup)
-            },
-            gracefulShutdownSignals: endsBySignal ? [.sigterm, .sigint] : [], logger: logger)
+            services: services, gracefulShutdownSignals: endsBySignal ? [.sigterm, .sigint] : [], logger: logger)
         configuration.maximumGracefulShutdownDuration = SimulatorBounds.shutdown
         try await ServiceGroup(configuration: configuration).run()
     }

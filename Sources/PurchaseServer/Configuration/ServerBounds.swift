@@ -45,7 +45,7 @@ public struct ServerBounds: Sendable {
     /// second at most. Further connections are closed without an answer.
     package static let refusedConnections = 50
 
-    /// The time for running requests once all else is cancelled, because a shutdown has taken the request timeout.
+    /// How long running requests may go on after a cancellation, for example because a shutdown took too long.
     static let grace = Duration.seconds(5)
 
     /// The longest wait for an event. The last five seconds of the request timeout are left for the response.

@@ -15,7 +15,7 @@ package struct WebhookService: Service {
     private static let interval = Duration.seconds(5)
 
     /// The time for the answers to requests when the server stops. The listeners close after it.
-    private static let grace = Duration.seconds(2)
+    static let grace = Duration.seconds(2)
 
     private let parts: WebhookParts
     private let watch: WebhookWatch
