@@ -44,13 +44,6 @@ import Testing
         }
     }
 
-    /// A port at which a server has just listened.
-    private static func freePort(_ folder: URL) async throws -> Int {
-        let server = try await ServerProcess([], in: folder)
-        #expect(server.terminate() == 0)
-        return server.port
-    }
-
     /// The configuration of a server that trusts the simulator and has its time.
     ///
     /// - Parameter asks: Whether the server asks the simulator's App Store Server API.
@@ -79,8 +72,7 @@ import Testing
     @Test(.takesLong)
     func `a customer's entitlements follow the simulator's clock, billing and refunds`() async throws {
         try await TemporaryFolder.with { folder in
-            // The port of the server is not known before the simulator runs, so a free one is taken and given back.
-            let port = try await Self.freePort(folder)
+            let port = TestPort.unused()
             let simulator = try await SimulatorProcess(
                 ["--kind", "--speed", "0", "--notify", "http://127.0.0.1:\(port)/notifications/v2"], in: folder)
             let configuration = try Self.configuration(simulator, in: folder)
@@ -150,7 +142,7 @@ import Testing
     @Test(.takesLong)
     func `a refund request is answered over HTTP with recorded consent, and decided by the answer`() async throws {
         try await TemporaryFolder.with { folder in
-            let port = try await Self.freePort(folder)
+            let port = TestPort.unused()
             let simulator = try await SimulatorProcess(
                 ["--kind", "--speed", "0", "--sandbox-notify", "http://127.0.0.1:\(port)/notifications/v2"], in: folder)
             let configuration = try Self.configuration(simulator, in: folder, asks: true)
@@ -225,7 +217,7 @@ import Testing
         async throws
     {
         try await TemporaryFolder.with { folder in
-            let port = try await Self.freePort(folder)
+            let port = TestPort.unused()
             let simulator = try await SimulatorProcess(
                 [
                     "--kind", "--speed", "0", "--notify", "http://127.0.0.1:\(port)/notifications/v1",
