@@ -22,8 +22,7 @@ TRANSACTIONS ?= 5000000
 DAYS ?= 365
 CUSTOMERS ?= 12
 
-# SwiftPM before 6.4 passes the package's traits to the compiler in the order of a set. With random hashing nearly every
-# build compiles everything again.
+# With the hashing of `swift_build` in scripts/builds, which says why.
 BUILD = SWIFT_DETERMINISTIC_HASHING=1 swift build -c release --product
 
 # To the program, a variable whose name begins with QUITTANCE_ is a setting.

@@ -92,6 +92,42 @@ import Testing
         #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["release-notes"])
     }
 
+    /// Compiles a file of another package and one of a clone in two folders, as SwiftPM does in debug and in release.
+    private static let compiling = """
+        set -eu
+        cache=$FOLDER
+        echo 'int answer(void) { return 1; }' >"$FOLDER/own.c"
+        for build in "debug -O0 -DDEBUG=1" "release -O2"; do
+            set -- $build
+            folder=$FOLDER/$1
+            shift
+            mkdir -p "$folder/checkouts/a"
+            use_ccache
+            cd "$folder/checkouts/a"
+            echo '#define ANSWER 2' >a.h
+            printf '%s\n' '#include "a.h"' '#ifdef __OPTIMIZE__' 'int answer(void) { return ANSWER; }' '#endif' >a.c
+            "$compiler" "$@" -MD -MT dependencies -MF "$folder/a.d" -c "$PWD/a.c" -o "$folder/a.o"
+            "$compiler" "$@" -c "$FOLDER/own.c" -o "$folder/own.o"
+            grep -c " $folder/checkouts/a/a.h" "$folder/a.d"
+        done
+        cmp "$FOLDER/debug/a.o" "$FOLDER/release/a.o"
+        cmp -s "$FOLDER/debug/own.o" "$FOLDER/release/own.o" || echo "own C differs"
+        nm "$FOLDER/debug/a.o" | grep -c answer
+        CCACHE_DIR=$cache/c-objects ccache --print-stats | grep -E '^(direct_cache_hit|cache_miss)' | sort
+        """
+
+    @Test(.enabled(if: (try? run("ccache --version"))?.status == 0, "ccache is missing: apt-get install ccache"))
+    func `C of other packages is compiled once for debug and release, optimised, and knows its headers by path`() throws
+    {
+        let folder = try Self.temporaryFolder()
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let outcome = try Self.run(
+            ". scripts/builds; \(Self.compiling)",
+            ["FOLDER": folder.path, "CCACHE_DISABLE": "1", "CCACHE_COMPILER": "no"])
+        let expected = ["1", "1", "own C differs", "1", "cache_miss\t1", "direct_cache_hit\t1"]
+        #expect(outcome.status == 0 && outcome.output.split(separator: "\n").map(String.init) == expected, "\(outcome)")
+    }
+
     @Test func `CI checks all that git knows in one folder, and touches only what differs`() throws {
         let folder = try Self.temporaryFolder()
         defer { try? FileManager.default.removeItem(at: folder) }
